@@ -1,0 +1,1 @@
+"""flashlab: understand FlashAttention by writing it."""
