@@ -74,9 +74,16 @@ def measure() -> dict[tuple[int, int, int], dict[str, float]]:
 
 def _plain() -> dict[tuple[int, int, int], float]:
     """The same kernel under TRITON_INTERPRET=1, which must be set before Triton is imported."""
-    env = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    env = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-m", "flashlab.bench.recorder", "--plain"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"the plain interpreter failed: {done.stderr.strip().splitlines()[-1]}")
     times = json.loads(done.stdout.splitlines()[-1])
@@ -89,7 +96,9 @@ def main() -> None:
     if "--plain" in sys.argv:
         print(json.dumps([step_ms(*size) for size in SIZES]))
         return
-    print(f"CPU time of one tile step of flash forward, Triton {triton.__version__} (best of {_REPEATS})")
+    print(
+        f"CPU time of one tile step of flash forward, Triton {triton.__version__} (best of {_REPEATS})"
+    )
     print(f"{'tile':>12s} {'plain':>10s} {'recorded':>10s} {'unchecked':>10s} {'faster':>8s}")
     for (m, n, d), ms in measure().items():
         cells = " ".join(f"{ms[k]:7.2f} ms" for k in ("plain", "recorded", "unchecked"))

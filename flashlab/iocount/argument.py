@@ -182,4 +182,3 @@ class Argument:
             if self.strides[d] and self.shape[d] > 1:
                 out[d], element = divmod(element, self.strides[d])
         return out
-

@@ -76,7 +76,11 @@ def _cause(arg: Argument, bad: np.ndarray) -> str:
         return "The tensor is empty: return before the launch, or mask every lane"
     elements = bad // arg.item
     far = np.abs(elements).max() >= 1 << 30
-    if far and (((elements % _WRAP) * arg.item) < max(arg.span, 1)).all() or bad.min() <= -(1 << 31):
+    if (
+        far
+        and (((elements % _WRAP) * arg.item) < max(arg.span, 1)).all()
+        or bad.min() <= -(1 << 31)
+    ):
         return "An int32 offset overflowed: make the program id or the stride int64 before multiplying"
     if bad.min() < 0:
         return "Is a row or tile index negative, or a stride wrong?"
@@ -181,7 +185,14 @@ def _write(rec: Recorder, kind: str, arg: Argument, own: Key, at: Key, where: Wh
 
 
 def _race(
-    rec: Recorder, verb: str, past: str, arg: Argument, own: Key, bad: np.ndarray, who, where: Where
+    rec: Recorder,
+    verb: str,
+    past: str,
+    arg: Argument,
+    own: Key,
+    bad: np.ndarray,
+    who,
+    where: Where,
 ) -> None:
     i = int(np.flatnonzero(bad)[0])
     other = rec.pids[abs(int(who[i]))]
@@ -211,5 +222,7 @@ def _lanes(rec: Recorder, arg: Argument, own: Key, at: np.ndarray, where: Where)
             f"{n} lane{'s' if n != 1 else ''} of one tl.store write an element of argument '{arg.name}' (first "
             f"at {first}) that another lane writes too"
         )
-        hint = "Which value stays is left to chance: reduce the tile first, or mask all lanes but one"
+        hint = (
+            "Which value stays is left to chance: reduce the tile first, or mask all lanes but one"
+        )
         rec.report(rec.error(RaceError, what, hint, where, argument=arg.name, lanes=n))

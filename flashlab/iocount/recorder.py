@@ -95,7 +95,14 @@ class Recorder:
         return self.arguments[1:]
 
     def _touch(self, name: str, tensor: Tensor, storage: Storage) -> Touch:
-        key = (name, storage.number, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        key = (
+            name,
+            storage.number,
+            tensor.data_ptr(),
+            tensor.dtype,
+            tensor.shape,
+            tensor.stride(),
+        )
         touch = self.touches.get(key)
         if touch is None:
             touch = self.touches[key] = Touch(name, tensor, storage, self.sparse)
@@ -185,7 +192,9 @@ class Recorder:
         """The text of a kernel's line, as it was when the kernel was made."""
         return self.tally.sources.get(where, "")
 
-    def error(self, cls: type[KernelError], what: str, hint: str = "", where=None, **known) -> KernelError:
+    def error(
+        self, cls: type[KernelError], what: str, hint: str = "", where=None, **known
+    ) -> KernelError:
         """An error of the running program at ``where`` (default: the line that runs)."""
         file, line = where or self.where()
         known.setdefault("program", self.pid)

@@ -13,7 +13,9 @@ Bound = Mapping[str, tuple[int, int]]
 _MAX_ROWS = 14
 
 
-def rows(tally: "Tally", bound: Bound | None, tensors: Mapping[str, Tensor] | None) -> list[dict[str, Any]]:
+def rows(
+    tally: "Tally", bound: Bound | None, tensors: Mapping[str, Tensor] | None
+) -> list[dict[str, Any]]:
     """One dictionary per tensor: loaded, unique, reread, stored, bound (or None)."""
     out = []
     if tensors is not None:
@@ -108,7 +110,9 @@ def text(
     return "\n".join(lines + facts(tally))
 
 
-_CELL = "padding:.15em .8em;text-align:right;border:0;border-bottom:1px solid rgba(128,128,128,.35)"
+_CELL = (
+    "padding:.15em .8em;text-align:right;border:0;border-bottom:1px solid rgba(128,128,128,.35)"
+)
 
 
 def html(

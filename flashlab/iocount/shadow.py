@@ -62,7 +62,9 @@ class Shadow:
         if not self.sparse:
             return self._arrays[name]
         if self.n > 1 << 28:
-            raise ValueError(f"a map of {self.n:,d} elements does not fit: look at a smaller tensor")
+            raise ValueError(
+                f"a map of {self.n:,d} elements does not fit: look at a smaller tensor"
+            )
         out = np.zeros(((self.n >> PAGE_BITS) + 1) << PAGE_BITS, self._arrays[name].dtype)
         for slot, page in enumerate(self._pages):
             span = slice(page << PAGE_BITS, (page + 1) << PAGE_BITS)
@@ -81,6 +83,8 @@ def add_counts(counts: np.ndarray, where: Key) -> None:
         return
     low, high = int(where.min()), int(where.max())
     if high - low < 16 * where.size:
-        counts[low : high + 1] += np.bincount(where - low, minlength=high - low + 1).astype(counts.dtype)
+        counts[low : high + 1] += np.bincount(where - low, minlength=high - low + 1).astype(
+            counts.dtype
+        )
     else:
         np.add.at(counts, where, 1)

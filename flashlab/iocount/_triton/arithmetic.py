@@ -166,7 +166,10 @@ def _reduction(cls: type, rec: Recorder) -> Callable:
 
     def apply_impl(self: Any, inputs: Any) -> Any:
         first = inputs[0] if isinstance(inputs, tuple) else inputs
-        counters, rec.flops = rec.flops, defaultdict(int)  # a combine function's own work is not counted
+        counters, rec.flops = (
+            rec.flops,
+            defaultdict(int),
+        )  # a combine function's own work is not counted
         try:
             if reduces and (self.combine_fn is highest or self.combine_fn is lowest):
                 ufunc = np.fmax if self.combine_fn is highest else np.fmin

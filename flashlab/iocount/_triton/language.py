@@ -48,7 +48,9 @@ def _bound(member: Callable) -> Callable:
     """A builtin with the interpreter's semantics passed along."""
     semantic = interp.interpreter_semantic
     function = member
-    if getattr(member, "__code__", None) is tl.core.load.__code__:  # the @builtin layer: skip its check
+    if (
+        getattr(member, "__code__", None) is tl.core.load.__code__
+    ):  # the @builtin layer: skip its check
         function = member.__wrapped__
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -78,7 +80,9 @@ class LoopRange:
 
 def _static_range(first: Any, stop: Any = None, step: Any = None) -> list[int]:
     bounds = (0, first) if stop is None else (first, stop)
-    return list(range(*(int(getattr(b, "value", b)) for b in (*bounds, 1 if step is None else step))))
+    return list(
+        range(*(int(getattr(b, "value", b)) for b in (*bounds, 1 if step is None else step)))
+    )
 
 
 def _static_assert(condition: Any, message: Any = "") -> None:

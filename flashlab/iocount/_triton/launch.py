@@ -56,7 +56,9 @@ class Launcher:
         """One jit function called by another."""
         return self.twin(jit_function).function(*args, **kwargs)
 
-    def run(self, jit_function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
+    def run(
+        self, jit_function: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any
+    ) -> None:
         """``kernel[grid](*args, **kwargs)``."""
         if warmup:
             return
@@ -70,7 +72,9 @@ class Launcher:
         twin = self.twin(jit_function)
         rec = self.rec
         if rec.running:
-            raise KernelError("a kernel was launched from inside a kernel", kernel=name, kind="compile")
+            raise KernelError(
+                "a kernel was launched from inside a kernel", kernel=name, kind="compile"
+            )
         rec.start_launch(name, grid)
         global _running
         outer, _running = _running, rec
@@ -117,7 +121,9 @@ class Launcher:
     def _truth(self, tensor: Any) -> bool:
         data = tensor.handle.data
         if sys._getframe(2).f_code.co_filename not in self.rec.files:
-            return data.size > 1 or bool(data.reshape(-1)[0])  # Triton's own code asks "is it given"
+            return data.size > 1 or bool(
+                data.reshape(-1)[0]
+            )  # Triton's own code asks "is it given"
         if data.size > 1:
             raise self.rec.error(
                 KernelError,
@@ -176,13 +182,19 @@ def _bind(name: str, jit_function: Any, args: tuple, kwargs: dict) -> tuple[dict
     for key in options:
         if key not in known:
             near = difflib.get_close_matches(key, [*signature.parameters, *known], 1)
-            hint = f"Did you mean {near[0]}?" if near else "It is neither an argument nor an option"
-            raise KernelError(f"kernel {name} got an unknown keyword {key!r}", hint, kind="compile")
+            hint = (
+                f"Did you mean {near[0]}?" if near else "It is neither an argument nor an option"
+            )
+            raise KernelError(
+                f"kernel {name} got an unknown keyword {key!r}", hint, kind="compile"
+            )
     try:
         bound = signature.bind(*args, **mine)
     except TypeError as error:
         raise KernelError(
-            f"kernel {name}: {error}", f"Its arguments are {', '.join(signature.parameters)}", kind="compile"
+            f"kernel {name}: {error}",
+            f"Its arguments are {', '.join(signature.parameters)}",
+            kind="compile",
         ) from None
     bound.apply_defaults()
     for key, value in bound.arguments.items():
@@ -190,7 +202,10 @@ def _bind(name: str, jit_function: Any, args: tuple, kwargs: dict) -> tuple[dict
             kind = type(value).__name__
             hint = "Pass a torch tensor"
             raise KernelError(
-                f"argument '{key}' of kernel {name} is a {kind}", hint, argument=key, kind="compile"
+                f"argument '{key}' of kernel {name} is a {kind}",
+                hint,
+                argument=key,
+                kind="compile",
             )
     return dict(bound.arguments), options
 
@@ -214,7 +229,9 @@ def _known_options() -> set[str]:
 def _grid(name: str, grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
     """The grid as three integers."""
     if grid is None:
-        raise KernelError(f"kernel {name} has no grid", f"Launch it as {name}[grid](...)", kind="compile")
+        raise KernelError(
+            f"kernel {name} has no grid", f"Launch it as {name}[grid](...)", kind="compile"
+        )
     if callable(grid):
         grid = grid(bound)
     if not isinstance(grid, (tuple, list, torch.Size)) or not 1 <= len(grid) <= 3:
@@ -224,11 +241,17 @@ def _grid(name: str, grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
         sizes = [n.__index__() for n in grid]
     except (AttributeError, TypeError):
         hint = "Its sizes must be integers: use triton.cdiv or //"
-        raise KernelError(f"kernel {name}: the grid is {tuple(grid)!r}", hint, kind="compile") from None
+        raise KernelError(
+            f"kernel {name}: the grid is {tuple(grid)!r}", hint, kind="compile"
+        ) from None
     for axis, (n, limit) in enumerate(zip(sizes, _GRID_LIMITS, strict=False)):
         if not 0 <= n <= limit:
-            hint = f"A GPU allows 0 to {limit:,d} there" + (": put the long axis first" if axis else "")
-            raise KernelError(f"kernel {name}: axis {axis} of the grid is {n:,d}", hint, kind="compile")
+            hint = f"A GPU allows 0 to {limit:,d} there" + (
+                ": put the long axis first" if axis else ""
+            )
+            raise KernelError(
+                f"kernel {name}: axis {axis} of the grid is {n:,d}", hint, kind="compile"
+            )
     return tuple(sizes + [1] * (3 - len(sizes)))
 
 

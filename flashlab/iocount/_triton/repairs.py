@@ -73,7 +73,10 @@ def install(patches: Patches) -> None:
     _casts(patches)
     _fast_types(patches)
     builder = interp.interpreter_builder
-    known = {"debug": True, "sanitize_overflow": False}  # device_assert on; int32 checks: see arithmetic
+    known = {
+        "debug": True,
+        "sanitize_overflow": False,
+    }  # device_assert on; int32 checks: see arithmetic
     known = {k: v for k, v in known.items() if hasattr(builder.options, k)}
     patches.put(builder, "options", interp.InterpreterOptions(**known))
 

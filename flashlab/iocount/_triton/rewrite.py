@@ -38,7 +38,11 @@ class _Rewriter(type(interp.FunctionRewriter.ast_transformer)):
     def visit_For(self, node: ast.For) -> ast.AST:
         self.generic_visit(node)
         call = node.iter
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range":
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "range"
+        ):
             call.func = ast.copy_location(ast.Name(RANGE, ast.Load()), call.func)
         node.iter = self._loop(node.iter, node)
         return node
@@ -80,8 +84,9 @@ def _make(jit_function: Any, names: dict[str, Any]) -> Twin:
     fn = jit_function.fn
     while hasattr(fn, "fn"):  # an autotuner or heuristic between
         fn = fn.fn
-    raw, start = getattr(jit_function, "raw_src", None), getattr(
-        jit_function, "starting_line_number", None
+    raw, start = (
+        getattr(jit_function, "raw_src", None),
+        getattr(jit_function, "starting_line_number", None),
     )
     if raw is None:
         raw, start = inspect.getsourcelines(fn)
@@ -121,9 +126,13 @@ def _compile(definition: ast.FunctionDef, filename: str, free: list[str]) -> typ
     module = compile(outer, filename, "exec")
     maker = next(c for c in module.co_consts if isinstance(c, types.CodeType))
     return next(
-        c for c in maker.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name
+        c
+        for c in maker.co_consts
+        if isinstance(c, types.CodeType) and c.co_name == definition.name
     )
 
 
 def _is_constexpr(annotation: Any) -> bool:
-    return "constexpr" in (annotation if isinstance(annotation, str) else getattr(annotation, "__name__", ""))
+    return "constexpr" in (
+        annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    )

@@ -16,7 +16,8 @@ import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
 _STRUCTURAL = frozenset(
-    f"create_{n}" for n in "expand_dims broadcast trans reshape splat unsplat join split cat".split()
+    f"create_{n}"
+    for n in "expand_dims broadcast trans reshape splat unsplat join split cat".split()
 )
 
 
