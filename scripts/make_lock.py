@@ -1,4 +1,4 @@
-"""Write requirements.lock (a learner's packages) and requirements-test.lock (those and the tests').
+"""Write requirements.lock (for a learner) and requirements-test.lock (for the tests too).
 
 ``make lock`` runs it. Universal (one file for Python 3.11 to 3.13 on x86_64 and aarch64), without
 hashes, addresses and CUDA libraries: torch's own metadata pulls those where they are wanted.
@@ -36,7 +36,7 @@ def write(path: Path, what: str, arguments: list[str]) -> None:
     cuda = sorted(set(CUDA.findall(resolve(arguments, []))))
     pins = resolve(arguments, cuda)
     path.write_text(HEADER.format(what=what) + pins)
-    print(f"{path.name}: {len(pins.splitlines())} packages, {len(cuda)} CUDA packages left to torch")
+    print(f"{path.name}: {len(pins.splitlines())} packages, without {len(cuda)} of CUDA")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Make the course's environment in .venv, once: ``make setup`` runs it, and so do all other targets.
+"""Make the course's environment in .venv, once: ``make setup`` and all other targets run it.
 
 Needs a bare Python 3 alone, and runs on ones too old for the course so that it can say so. What is
 done is stamped in .venv: a second run checks hashes and neither installs nor asks the network.
@@ -130,7 +130,7 @@ def pinned(lock, name):
 
 
 def install_torch_cpu(venv, version):
-    """torch without CUDA: from the indexes that pip knows, else from PyTorch's own by uv's name for it."""
+    """torch without CUDA: from the indexes that pip knows, else where uv knows to find it."""
     say("Installing torch %s without CUDA" % version)
     if pip(venv, "torch==%s+cpu" % version, quiet=True):
         return True
