@@ -1,4 +1,4 @@
-"""``flashlab bench flash_forward``: the forward pass beside SDPA, standard attention and FA1 order.
+"""``flashlab bench flash_forward``: the forward pass beside SDPA, standard attention, FA1 order.
 
 TFLOP/s = 4 B H N^2 D / time, halved under a causal mask. Every ratio is of one run.
 """
@@ -93,7 +93,7 @@ def memory_mb(ours: Callable, N: int, D: int) -> dict[str, float]:
 
 
 def standard_share(row: dict, copy_tbs: float) -> float:
-    """Share of the copy bandwidth that standard attention reaches over its 4 N^2 passes of s, p."""
+    """Share of copy bandwidth that standard attention reaches over its 4 N^2 passes of s and p."""
     moved = 4 * row["B"] * row["H"] * row["N"] ** 2 * 2
     return moved / row["ms"]["standard"] / 1e9 / copy_tbs
 
