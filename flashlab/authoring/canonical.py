@@ -156,12 +156,17 @@ def main(files: list[Path], check: bool) -> list[str]:
     """Bring ``files`` (default: all) into canonical form; with ``check`` only say what differs."""
     said = []
     for path in files or notebooks():
-        notebook = read(path)
+        try:
+            notebook = read(path)
+        except ValueError as error:
+            said.append(str(error))
+            continue
         text = dump(canonical(notebook))
-        if path.read_text(encoding="utf-8") != text:
-            if check:
-                said.append(f"{path}: not canonical: run python -m flashlab.authoring canonical")
-            else:
-                path.write_text(text, encoding="utf-8")
         said += [f"{path}: {fault}" for fault in faults(notebook)]
+        if path.read_text(encoding="utf-8") == text:
+            continue
+        if check:
+            said.append(f"{path}: not canonical: run python -m flashlab.authoring canonical")
+        else:
+            path.write_text(text, encoding="utf-8")
     return said
