@@ -38,13 +38,21 @@ def contract_cell(exercise: Exercise) -> str:
 def signature(name: str, function: Callable) -> str:
     """``name(q: Tensor, *, causal: bool = False) -> Tensor``; one argument a line where long."""
     shown = inspect.signature(function)
-    text = re.sub(r"\b(?:torch|typing|collections\.abc)\.", "", str(shown).replace("'", ""))
-    if len(name) + len(text) <= _LINE:
-        return name + text
-    bare = re.sub(r"\b(?:torch|typing|collections\.abc)\.", "", str(shown.replace(parameters=())))
-    arguments = text[1 : -len(bare) + 1]
-    inside = re.sub(r", (?=\*|\w+:)", ",\n    ", arguments)
-    return f"{name}(\n    {inside},\n{bare[1:]}".replace("'", "")
+    arguments, after = [], _plain(shown.replace(parameters=())).removeprefix("()")
+    for parameter in shown.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in arguments:
+            arguments.append("*")
+        arguments.append(_plain(parameter))
+    line = f"{name}({', '.join(arguments)}){after}"
+    if len(line) <= _LINE:
+        return line
+    return "\n".join([f"{name}(", *(f"    {a}," for a in arguments), f"){after}"])
+
+
+def _plain(shown: inspect.Signature | inspect.Parameter) -> str:
+    """Without module names, and without quotes round an annotation."""
+    text = re.sub(r"\b(?:torch|typing|collections\.abc)\.", "", str(shown))
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
 
 
 def _docstring(text: str) -> list[str]:
