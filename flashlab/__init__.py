@@ -1,4 +1,4 @@
-"""flashlab: understand FlashAttention by writing it.
+"""flashlab: understand FlashAttention by writing it. Floor: front.
 
 The public names are loaded on first use, so that ``import flashlab`` stays quick and needs neither
 torch nor Triton.

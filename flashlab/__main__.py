@@ -1,4 +1,4 @@
-"""python -m flashlab: the same as the flashlab command."""
+"""``python -m flashlab``: the same as the flashlab command. Floor: front."""
 
 import sys
 

@@ -147,6 +147,9 @@ class TestStrays:
         write_lab(course / "chapters/00_start.ipynb", text)
         (course / "flashlab/exercises/mistakes").mkdir()
         (course / f"flashlab/exercises/mistakes/{SLUG}.py").touch()
+        exercise = course / f"flashlab/exercises/{SLUG}.py"
+        exercise.write_text("from flashlab.exercises.inputs import make\n")
+        (course / "flashlab/exercises/inputs.py").touch()
         assert list(check.strays(course)) == []
 
     def test_missing_files(self, course):
