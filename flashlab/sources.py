@@ -9,8 +9,8 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flashlab.exercise import Mistake
 from flashlab.holes import Hole, alarm_sentence, derive_stub, holes, refill, without_markers
 from flashlab.transplant import (
     TransplantError,
@@ -20,6 +20,9 @@ from flashlab.transplant import (
     normalise,
     transplant,
 )
+
+if TYPE_CHECKING:  # torch, which exercise.py imports, is not needed to read texts
+    from flashlab.exercise import Mistake
 
 __all__ = [
     "Hole",
@@ -93,9 +96,11 @@ def stub_text(slug: str) -> str:
 def _read(path: Path, slug: str, what: str) -> str:
     if slug.isidentifier() and path.is_file():
         return path.read_text(encoding="utf-8")
-    near = difflib.get_close_matches(slug, [s for s in slugs() if s != slug], n=1, cutoff=0.5)
+    if slug in slugs():
+        raise KeyError(f"this copy of the course has no {what} of {slug}")
+    near = difflib.get_close_matches(slug, slugs(), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(slugs())}"
-    raise KeyError(f"no exercise {slug!r} with a {what}; {hint}")
+    raise KeyError(f"no exercise is called {slug!r}; {hint}")
 
 
 def text_hash(text: str) -> str:
@@ -125,7 +130,7 @@ def unfilled_step(slug: str, text: str) -> int | None:
     return min((step for step in open_steps if step), default=None)
 
 
-def mutant(solution_text: str, mistake: Mistake) -> str:
+def mutant(solution_text: str, mistake: "Mistake") -> str:
     """The solution, markers removed, with the one edit of ``mistake``.
 
     Raises:

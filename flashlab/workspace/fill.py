@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAGIC = "%%fill"
-_FIRST_LINE = re.compile(r"\s*%%fill[ \t]+(?P<slug>[^\s-]\S*)[^\n]*(?:\n|\Z)")
+_FIRST_LINE = re.compile(r"\s*%%fill[ \t]([^\n#]*)[^\n]*(?:\n|\Z)")
 
 
 @dataclass(frozen=True)
@@ -98,4 +98,5 @@ def cell_source(slug: str, text: str) -> str:
 def split_cell(source: str) -> tuple[str, str] | None:
     """Slug and text of a ``%%fill`` cell, or None for any other cell."""
     found = _FIRST_LINE.match(source)
-    return (found["slug"], source[found.end() :]) if found else None
+    slugs = [word for word in found[1].split() if word[0] != "-"] if found else []
+    return (slugs[0], source[found.end() :]) if found and len(slugs) == 1 else None
