@@ -4,50 +4,9 @@ import pytest
 
 from flashlab import sources
 from flashlab.exercise import Mistake
+from tests.marked_sample import SAMPLE, filled
 
 SLUGS = [slug for slug in sources.slugs() if sources.solution_path(slug).is_file()]
-
-SAMPLE = """\
-import triton
-import triton.language as tl
-
-BLOCK = 64  # tile
-
-
-@triton.jit
-def twice_kernel(x_ptr, N, BLOCK: tl.constexpr):
-    # 1. Indices
-    ### BEGIN SOLUTION 1: define offs
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-
-    mask = offs < N
-    ### END SOLUTION
-
-    for n in range(2):
-        # 2. Loop
-        ### BEGIN SOLUTION 2: load and store; define x
-        x = tl.load(x_ptr + offs, mask=mask, other=0.0)
-        if n == 0:
-            tl.store(x_ptr + offs, 2 * x, mask=mask)
-        ### END SOLUTION
-
-
-def twice(x):
-    # 3. Launch
-    ### BEGIN SOLUTION 3: launch
-    twice_kernel[(1,)](x, x.numel(), BLOCK=BLOCK)
-    ### END SOLUTION
-    return x
-"""
-
-
-def filled(solution: str, steps: set[int] | None = None) -> str:
-    """The stub with the solution's lines put back into ``steps`` (default: all) by hand."""
-    text = sources.derive_stub(solution)
-    for hole in sources.holes(solution):
-        if steps is None or hole.number in steps:
-            text = text.replace("\n".join(hole.stub_lines()), "\n".join(hole.lines))
-    return text
 
 
 def test_sample_stub_says_what_to_do_and_where():
@@ -169,125 +128,6 @@ def test_a_hole_that_ends_inside_a_block_is_refused():
         sources.derive_stub(text)
 
 
-MINE = """
-    # my own way
-    lane = tl.arange(0, BLOCK)
-    offs = lane + BLOCK * tl.program_id(0)
-    mask = offs < N
-"""
-
-
-class TestTransplant:
-    """One hole of a learner put into the solution."""
-
-    def learner(self, body: str = MINE) -> str:
-        hole = sources.holes(SAMPLE)[0]
-        stub = sources.derive_stub(SAMPLE)
-        return stub.replace("\n".join(hole.stub_lines()), body.strip("\n"))
-
-    def test_puts_one_hole_into_the_solution(self):
-        text = sources.transplant(SAMPLE, self.learner(), 1)
-        assert MINE.strip("\n") in text
-        assert "SOLUTION" not in text and "not written" not in text
-        assert "tl.store(x_ptr + offs, 2 * x, mask=mask)" in text
-
-    def test_alarms_elsewhere_do_not_matter_but_ones_own_does(self):
-        assert sources.alarm_step(sources.transplant(SAMPLE, self.learner(), 2)) == 2
-
-    def test_blank_lines_line_ends_and_tile_sizes_may_differ(self):
-        text = (
-            self.learner().replace("\n\n", "\n\n\n").replace("BLOCK = 64  # tile", "BLOCK = 128")
-        )
-        text = text.replace("\n", "  \r\n")
-        assert sources.fillings(SAMPLE, text)[0] == MINE.strip("\n")
-        assert "BLOCK = 64" in sources.transplant(SAMPLE, text, 1)
-
-    @pytest.mark.parametrize(
-        ("old", "new", "says"),
-        [
-            (
-                "import triton\n",
-                "import math\nimport triton\n",
-                "'import triton'.*line 1 is 'import math'",
-            ),
-            (
-                "    for n in range(2):",
-                "    for n in range(3):",
-                "'for n in range.2.:'.*line 1[0-9] is",
-            ),
-            ("        # 2. Loop\n", "", "'# 2. Loop' should stand where line"),
-            ("    return x\n", "    return x, x\n", "'return x' is gone"),
-            ("    return x\n", "    return x\n\n\nx = 1\n", "line .*'x = 1', was added"),
-            ("    return x\n", "", "'return x' is gone"),
-            ("        # 2. Loop\n", "        # 2. Loop\n" * 2, None),
-        ],
-    )
-    def test_says_which_given_line_changed(self, old, new, says):
-        text = self.learner().replace(old, new)
-        if says is None:
-            assert "# 2. Loop" in sources.fillings(SAMPLE, text)[1]
-            return
-        with pytest.raises(sources.TransplantError, match=says):
-            sources.transplant(SAMPLE, text, 1)
-
-    def test_a_given_block_standing_twice_is_refused(self):
-        head = "    for n in range(2):\n        # 2. Loop\n"
-        with pytest.raises(sources.TransplantError, match="stands twice"):
-            sources.fillings(SAMPLE, self.learner().replace(head, head + "        pass\n" + head))
-
-    def test_unknown_step(self):
-        with pytest.raises(ValueError, match="step must be 1 to 3, not 4"):
-            sources.transplant(SAMPLE, self.learner(), 4)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "",
-        "\n\n",
-        "    pass",
-        "    ...",
-        "    # later",
-        '    "later"',
-        "    # Step 2: x\n\n    pass",
-    ],
-)
-def test_a_blank_hole_is_unfilled(body):
-    slug = "vector_scale"
-    solution = sources.solution_text(slug)
-    hole = sources.holes(solution)[1]
-    text = filled(solution).replace("\n".join(hole.lines), body)
-    assert sources.unfilled_step(slug, text) == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "step"),
-    [
-        (lambda text: text.replace("    tl.static_assert(", "    # tl.static_assert("), 1),
-        (
-            lambda text: text.replace(
-                "tl.static_assert(False, ", "tl.static_assert(\n        False, "
-            ),
-            1,
-        ),
-        (lambda text: text.replace("import torch\n", "import torch\nimport math\n"), 1),
-        (lambda text: "x = 1\n", None),
-        (lambda text: "def (:\n", None),
-        (lambda text: "", None),
-    ],
-    ids=[
-        "commented out",
-        "reformatted",
-        "given line added",
-        "other text",
-        "syntax error",
-        "empty",
-    ],
-)
-def test_unfilled_in_an_edited_stub(change, step):
-    assert sources.unfilled_step("vector_scale", change(sources.stub_text("vector_scale"))) == step
-
-
 def mistake(old: str, new: str) -> Mistake:
     return Mistake("m", old, new, "case", "wrong", "It is wrong.")
 
@@ -322,6 +162,16 @@ def test_unknown_slugs_suggest_the_nearest():
         sources.stub_text("../released")
     assert sources.released_stubs("vector_scal") == frozenset()
     assert not sources.is_stub("vector_scal", sources.stub_text("vector_scale"))
+
+
+def test_a_student_bundle_has_stubs_alone(monkeypatch, tmp_path):
+    for folder in ("labs", "chapters"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr(sources, "course_dir", lambda: tmp_path)
+    assert "vector_scale" in sources.slugs()
+    assert sources.unfilled_step("vector_scale", sources.stub_text("vector_scale")) == 1
+    with pytest.raises(KeyError, match="this copy of the course has no solution of vector_scale"):
+        sources.solution_text("vector_scale")
 
 
 class TestCourseDir:
