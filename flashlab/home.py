@@ -26,8 +26,9 @@ STYLE = """<style>
 .fl-home .fl-next { border: 1px solid rgba(128,128,128,.5); border-left: .4em solid #2a9d8f;
   border-radius: .3em; padding: .6em 1em; margin: 1em 0; }
 .fl-home table { border-collapse: collapse; width: 100%; }
-.fl-home td, .fl-home th { text-align: left; vertical-align: top; padding: .35em .8em .35em 0;
-  border-bottom: 1px solid rgba(128,128,128,.35); white-space: normal; }
+.fl-home table td, .fl-home table th { text-align: left !important; vertical-align: top;
+  padding: .35em .8em .35em 0; border-bottom: 1px solid rgba(128,128,128,.35);
+  white-space: normal; line-height: 1.7; }
 .fl-home .fl-quiet { opacity: .75; }
 .fl-home code { background: rgba(128,128,128,.18); padding: 0 .25em; border-radius: .2em; }
 </style>"""
@@ -65,8 +66,8 @@ def page(root: Path) -> str:
             f"<b>{found.tier}</b> ({escape(found.name)}). ",
             f"{escape(found.note or ADVICE[found.tier])}</p>",
             _next_step(plan, rows),
-            "<table><thead><tr><th></th><th>Chapter</th><th>Lab</th><th>You</th></tr></thead>",
-            "<tbody>",
+            "<table><thead><tr><th></th><th>Chapter</th><th>Lab</th><th>Exercises</th>",
+            "<th>You</th></tr></thead><tbody>",
             *[_table_row(chapter) for chapter in plan],
             "</tbody></table>",
             '<p class="fl-quiet">Read the chapter, then do its lab. Your answers are the files ',
@@ -98,7 +99,8 @@ def _title(path: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         text = ""
     heading = re.search(r"^# +(?:(?:chapter|lab) )?(?:\d+)?[\s.:·-]*(.+)$", text, re.M | re.I)
-    return heading.group(1).strip() if heading else path.stem[3:].replace("_", " ")
+    title = heading.group(1).strip() if heading else path.stem[3:].replace("_", " ")
+    return title[:1].upper() + title[1:]
 
 
 def _next_step(plan: list[Chapter], rows: list[dict[str, Any]]) -> str:
@@ -121,16 +123,11 @@ def _next_step(plan: list[Chapter], rows: list[dict[str, Any]]) -> str:
 
 
 def _table_row(chapter: Chapter) -> str:
-    lab = _link(chapter.lab, "lab") or '<span class="fl-quiet">no lab</span>'
     title = _link(chapter.chapter, chapter.title) or escape(chapter.title)
     names = "<br>".join(f"<code>{row['slug']}</code>" for row in chapter.exercises)
-    status = "<br>".join(_status(row) for row in chapter.exercises)
-    tasks = f"{lab}<br>{names}" if names else lab
-    blank = "<br>" if names else ""
-    return (
-        f"<tr><td>{chapter.number}</td><td>{title}</td><td>{tasks}</td>"
-        f"<td>{blank}{status}</td></tr>"
-    )
+    status = "<br>".join(map(_status, chapter.exercises))
+    cells = [chapter.number, title, _link(chapter.lab, "lab"), names, status]
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _status(row: dict[str, Any]) -> str:

@@ -74,9 +74,9 @@ def learners_files_stay_untouched() -> Iterator[None]:
 
 
 def _learners_files() -> dict[Path, float]:
-    """Files of the real workspaces with their times; in the home folder, where programs put theirs.
+    """Files of the real workspaces with their times; names alone in the home folder.
 
-    Times of folders at home do not count: other programs write there meanwhile.
+    Other programs write there meanwhile, so that times say nothing.
     """
     found = {}
     for workspace in (ROOT / "work", REAL_HOME / "flashlab-work"):

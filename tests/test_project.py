@@ -1,4 +1,4 @@
-"""The project's own files: locks, environment, make targets, the wheel, and what they may not hold."""
+"""The project's own files: locks, environment, make targets, wheel, and what they may not hold."""
 
 import re
 import subprocess
@@ -108,7 +108,8 @@ def test_the_wheel_carries_the_course(tmp_path):
 ELSEWHERE = {
     "a path of somebody's machine": r"(?<![\w.~])/(?:root|home/[a-z]+|Users/[A-Za-z]+|tm[p]/envs)/"
     r"|/wor[k]/(?:main|shared|scratch)\b",
-    "a package index's address": r"py[p]i\.org|python[h]osted\.org|registry\.np[m]js|deb\.deb[i]an",
+    "a package index's address": r"py[p]i\.org|python[h]osted\.org|registry\.np[m]js"
+    r"|deb\.deb[i]an",
     "the place where the project is made": r"(?i)\bwor[k]place\b|\bthis sessio[n]\b|\bC[E]O\b"
     r"|\bsub[-]?agent",
 }

@@ -131,10 +131,13 @@ def test_tests_need_their_own_packages_once(setup_env, commands):
 
 
 def test_a_failed_install_is_tried_again(setup_env, commands, monkeypatch):
-    monkeypatch.setattr(setup_env, "pip", lambda *arguments, **options: False)
-    with pytest.raises(setup_env.Refused, match="run the same command again"):
-        setup_env.set_up()
-    monkeypatch.undo()
+    with monkeypatch.context() as offline:
+        offline.setattr(setup_env, "pip", lambda *arguments, **options: False)
+        with pytest.raises(setup_env.Refused, match="run the same command again"):
+            setup_env.set_up()
+    commands.clear()
+    setup_env.set_up()
+    assert [command[2] for command in commands] == ["pip", "pip"]
 
 
 def test_an_environment_whose_python_is_gone_is_made_anew(setup_env, commands):

@@ -8,7 +8,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from flashlab import home, sources
+from flashlab import home, notebook, sources
 from flashlab.workspace import Workspace
 from flashlab.workspace.files import write_atomic
 
@@ -26,11 +26,6 @@ SETTINGS = {
         "checkForUpdates": False,
     },
 }
-IPYTHON_CONFIG = """\
-# Written by `flashlab lab`: %%fill exists in every notebook, after every restart of its kernel.
-c = get_config()
-c.InteractiveShellApp.extensions = ["flashlab.notebook"]
-"""
 
 
 def jupyter_dir(root: Path) -> Path:
@@ -48,7 +43,7 @@ def lay_out(root: Path) -> list[str]:
     (root / "kernels").mkdir(exist_ok=True)
     folder = jupyter_dir(root)
     _write(folder / "config/labconfig/default_setting_overrides.json", json.dumps(SETTINGS))
-    _write(folder / "ipython/profile_default/ipython_config.py", IPYTHON_CONFIG)
+    notebook.ipython_config(folder / "ipython" / "profile_default")
     return _copy_notebooks(root, folder / "copies.json")
 
 
@@ -80,11 +75,11 @@ def write_home(root: Path) -> None:
     cell = v4.new_code_cell(HOME_CELL, id="course-home")
     cell.outputs = [v4.new_output("display_data", {"text/html": home.page(root)})]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook = v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
+    page = v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
     data = jupyter_dir(root) / "data"
     data.mkdir(parents=True, exist_ok=True)
-    sign.NotebookNotary(data_dir=str(data)).sign(notebook)
-    _write(root / HOME, json.dumps(notebook, indent=1) + "\n")
+    sign.NotebookNotary(data_dir=str(data)).sign(page)
+    _write(root / HOME, json.dumps(page, indent=1) + "\n")
 
 
 def fingerprint(path: Path) -> str:
