@@ -47,7 +47,7 @@ class Hole:
     @property
     def alarm(self) -> str:
         """The statement that stands in the stub instead of the hole's lines."""
-        text = f'"{alarm_sentence(self.number, self.sentence)}"'
+        text = f'"{alarm_sentence(self.number)}"'  # the sentence stands in the comment above
         call = (
             f"{self.call}(False, {text})"
             if self.in_kernel
@@ -62,9 +62,9 @@ class Hole:
         return [f"{self.indent}# {line}" for line in words] + [self.alarm]
 
 
-def alarm_sentence(number: int, sentence: str) -> str:
-    """The words an unwritten step says when it runs."""
-    return f"Step {number} is not written yet: {sentence}"
+def alarm_sentence(number: int, sentence: str = "") -> str:
+    """What an unwritten step says when it runs; with its sentence, what a report says of it."""
+    return f"Step {number} is not written yet" + (f": {sentence}" if sentence else "")
 
 
 def without_markers(text: str) -> str:

@@ -41,6 +41,7 @@ __all__ = [
     "slugs",
     "solution_path",
     "solution_text",
+    "step_sentence",
     "stub_path",
     "stub_text",
     "text_hash",
@@ -118,6 +119,11 @@ def released_stubs(slug: str) -> frozenset[str]:
 def is_stub(slug: str, text: str) -> bool:
     """Whether ``text`` is an untouched stub of ``slug``, of this release or an earlier one."""
     return text_hash(text) in released_stubs(slug)
+
+
+def step_sentence(slug: str, step: int) -> str:
+    """What a report says of step ``step`` while it is not written."""
+    return alarm_sentence(step, holes(solution_text(slug))[step - 1].sentence)
 
 
 def unfilled_step(slug: str, text: str) -> int | None:

@@ -15,9 +15,9 @@ def test_sample_stub_says_what_to_do_and_where():
     assert "SOLUTION" not in stub and "tl.load" not in stub
     assert (
         "        # Step 2: load and store; define x\n"
-        '        tl.static_assert(False, "Step 2 is not written yet: load and store; define x")\n'
+        '        tl.static_assert(False, "Step 2 is not written yet")\n'
     ) in stub
-    assert '    raise NotImplementedError("Step 3 is not written yet: launch")\n' in stub
+    assert '    raise NotImplementedError("Step 3 is not written yet")\n' in stub
 
 
 def test_gluon_kernels_get_gluon_alarms():
@@ -31,7 +31,7 @@ def test_long_sentences_are_wrapped_in_the_comment_alone():
     stub = sources.derive_stub(SAMPLE.replace("define offs", sentence))
     comment = [line for line in stub.splitlines() if line.startswith("    # ")]
     assert max(len(line) for line in comment) <= 99
-    assert f"Step 1 is not written yet: {sentence.rstrip()}" in stub
+    assert sentence.rstrip() in " ".join(line.strip(" #") for line in stub.splitlines())
 
 
 @pytest.mark.core

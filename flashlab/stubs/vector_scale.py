@@ -19,11 +19,11 @@ def vector_scale_kernel(
 ):
     # 1. Which elements are mine
     # Step 1: find the indices of this program's elements; define offs (int64) and mask
-    tl.static_assert(False, "Step 1 is not written yet: find the indices of this program's elements; define offs (int64) and mask")
+    tl.static_assert(False, "Step 1 is not written yet")
 
     # 2. Load, scale, store
     # Step 2: load x under the mask with a fill value, multiply by a, store to y
-    tl.static_assert(False, "Step 2 is not written yet: load x under the mask with a fill value, multiply by a, store to y")
+    tl.static_assert(False, "Step 2 is not written yet")
 
 
 def check_inputs(x, a):
@@ -32,7 +32,7 @@ def check_inputs(x, a):
         came = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
         raise ValueError(f"x must be a tensor [N], not {came}: flatten it")
     if x.dtype not in DTYPES:
-        raise ValueError(f"x must have one of the dtypes {DTYPES}, not {x.dtype}: cast it")
+        raise ValueError(f"x must have a dtype of {DTYPES}, not {x.dtype}: cast it")
     if not isinstance(a, int | float):
         raise ValueError(f"a must be a Python number, not {type(a).__name__}: pass a float")
 
