@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REAL_HOME = Path.home()
 # Repeated with the other supported sets of versions: what touches Triton, numpy or IPython.
 CORE = (
-    "aot device exercise fill hardware iocount kernels notebook numerics pipeline reference "
-    "sources workspace worked"
+    "aot device entry exercise fill hardware iocount kernels notebook numerics pipeline "
+    "reference sources transplant worked workspace"
 ).split()
 
 
@@ -24,12 +24,23 @@ def pytest_configure() -> None:
     torch._C._set_deterministic_algorithms(True, warn_only=True)
 
 
+def _is_core(path: Path) -> bool:
+    names = [*path.relative_to(ROOT / "tests").parts[:-1], path.stem.removeprefix("test_")]
+    return any(name.split("_")[0] in CORE for name in names)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m core`` leave the other files unread: they import packages of other sets."""
+    if config.getoption("markexpr").startswith("core") and collection_path.suffix == ".py":
+        return None if _is_core(collection_path) else True
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the core tests; GPU tests say what runs them where there is no GPU."""
     capability = torch.cuda.get_device_capability()[0] if torch.cuda.is_available() else 0
     for item in items:
-        names = [*item.path.relative_to(ROOT).parts[1:-1], item.path.stem.removeprefix("test_")]
-        if any(name.split("_")[0] in CORE for name in names):
+        if _is_core(item.path):
             item.add_marker(pytest.mark.core)
         for marker, least in (("gpu", 7), ("hopper", 9)):
             if item.get_closest_marker(marker) and capability < least:
