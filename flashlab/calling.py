@@ -56,8 +56,9 @@ def device_of(function: Callable, args: tuple, kwargs: Mapping) -> str | None:
     Raises:
         ValueError: they lie on several devices; names the arguments.
     """
-    names = [*inspect.signature(function).parameters][: len(args)]
-    names += [f"argument {n}" for n in range(len(names), len(args))]
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind < p.VAR_POSITIONAL][: len(args)]
+    names += [f"argument {n}" for n in range(len(names) + 1, len(args) + 1)]
     places: dict[str, list[str]] = {}
     for name, value in [*zip(names, args, strict=True), *kwargs.items()]:
         for tensor in _tensors(value):

@@ -33,7 +33,9 @@ def load_module(text: str, filename: str) -> ModuleType:
     before = sys.modules.get(module.__name__)
     sys.modules[module.__name__] = module
     try:
-        exec(code, module.__dict__)
+        with triton.knobs.runtime.scope():  # else a recorder would make it interpret for good
+            triton.knobs.runtime.interpret = False
+            exec(code, module.__dict__)
     except BaseException:
         sys.modules[module.__name__] = before or module
         raise

@@ -1,5 +1,6 @@
 """The table of what running a ``%%fill`` cell does: every row, forced or not, and at random."""
 
+import json
 import random
 from pathlib import Path
 
@@ -13,14 +14,33 @@ SLUG = "vector_scale"
 A, B, C = ("a = 1\n", "b = 2\n", "c = 3\n")
 
 
+SOLUTION = """\
+def vector_scale(x, a):
+    ### BEGIN SOLUTION 1: return a times x
+    return a * x
+    ### END SOLUTION
+"""
+
+
 @pytest.fixture
 def workspace() -> Workspace:
     return Workspace.current()
 
 
-@pytest.fixture
-def stub() -> str:
-    return sources.stub_text(SLUG)
+@pytest.fixture(autouse=True)
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The released stub of a course of one exercise."""
+    text = sources.derive_stub(SOLUTION)
+    for folder in ("chapters", "labs", "solutions", "stubs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "solutions" / f"{SLUG}.py").write_text(SOLUTION)
+    (tmp_path / "stubs" / f"{SLUG}.py").write_text(text)
+    released = tmp_path / "released.json"
+    released.write_text(json.dumps({SLUG: [sources.text_hash(text)]}))
+    monkeypatch.setattr(sources, "course_dir", lambda: tmp_path)
+    monkeypatch.setattr(sources, "STUBS", tmp_path / "stubs")
+    monkeypatch.setattr(sources, "RELEASED", released)
+    return text
 
 
 def file_text(workspace: Workspace) -> str:
@@ -205,9 +225,8 @@ class TestEditedStub:
     """A learner may edit the stub where it lies."""
 
     @pytest.fixture(autouse=True)
-    def stubs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stub: str) -> Path:
-        monkeypatch.setattr(sources, "STUBS", tmp_path)
-        place = tmp_path / f"{SLUG}.py"
+    def stubs(self, stub: str) -> Path:
+        place = sources.stub_path(SLUG)
         place.write_text(stub + "mine = 1\n")
         return place
 
@@ -242,12 +261,10 @@ class TestEditedStub:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_text_is_ever_lost(workspace, stub, tmp_path, monkeypatch, seed):
+def test_no_text_is_ever_lost(workspace, stub, seed):
     """Random cells, edits, resets, pulls: each text the course saw is on disk or in the cell."""
     draw = random.Random(seed)
-    monkeypatch.setattr(sources, "STUBS", tmp_path)
-    places = [workspace.kernel_path(SLUG), tmp_path / f"{SLUG}.py"]
-    places[1].write_text(stub)
+    places = [workspace.kernel_path(SLUG), sources.stub_path(SLUG)]
     texts = [stub, *(f"x = {n}\n" for n in range(6))]
     cell, seen = stub, set()
 
