@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -74,13 +75,18 @@ class Compiler:
     def close(self) -> None:
         """End the worker; the next request starts another."""
         process, self._process, self._buffer = self._process, None, b""
-        if process is not None:
-            with contextlib.suppress(OSError):
-                process.stdin.close()
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        process.terminate()
+        try:
+            process.wait(3)
+        except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            process.stdout.close()
+        process.stdout.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:

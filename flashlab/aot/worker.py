@@ -16,6 +16,7 @@ import tempfile
 import time
 import traceback
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ class Job:
         try:
             os.setsid()
             _die_with_parent()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.closerange(3, pipe)  # a job cannot speak for another one
+            os.closerange(pipe + 1, 256)
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
             for fd, name in ((1, "stdout"), (2, "stderr")):
                 os.dup2(os.open(self.folder / name, os.O_WRONLY | os.O_CREAT), fd)
@@ -96,24 +100,20 @@ def run(request: dict[str, Any], folder: str, send: Any, parent: int) -> None:
     """Do all jobs of a request, a few at a time, and send each result when it is there."""
     waiting = deque(range(len(request["jobs"])))
     running: list[Job] = []
-    while waiting or running:
-        while waiting and len(running) < request["parallel"]:
-            running.append(Job(request, waiting.popleft(), folder))
-        pause = min(job.deadline for job in running) - time.monotonic()
-        ready, _, _ = select.select([j.ended for j in running], [], [], max(0, min(pause, 1)))
-        if os.getppid() != parent:
-            _stop(running)
-        now = time.monotonic()
-        for job in [j for j in running if j.ended in ready or j.deadline <= now]:
-            running.remove(job)
-            result = job.result(timed_out=job.ended not in ready)
-            send({"job": job.number, **result, "seconds": now - job.started})
-
-
-def _stop(running: list[Job]) -> None:
-    for job in running:
-        job.result(timed_out=True)
-    raise SystemExit
+    try:
+        while (waiting or running) and os.getppid() == parent:
+            while waiting and len(running) < request["parallel"]:
+                running.append(Job(request, waiting.popleft(), folder))
+            pause = min(job.deadline for job in running) - time.monotonic()
+            ready, _, _ = select.select([j.ended for j in running], [], [], max(0, min(pause, 1)))
+            now = time.monotonic()
+            for job in [j for j in running if j.ended in ready or j.deadline <= now]:
+                running.remove(job)
+                result = job.result(timed_out=job.ended not in ready)
+                send({"job": job.number, **result, "seconds": now - job.started})
+    finally:
+        for job in running:
+            job.result(timed_out=True)
 
 
 def _warm_up(folder: str) -> None:
@@ -133,11 +133,25 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
+def _requests(parent: int) -> Iterator[dict[str, Any]]:
+    """Requests from stdin until it ends or the parent is gone (a fork of it may hold the pipe)."""
+    buffer = b""
+    while os.getppid() == parent:
+        if not select.select([0], [], [], 5)[0]:
+            continue
+        chunk = os.read(0, 1 << 16)
+        if not chunk:
+            return
+        *lines, buffer = (buffer + chunk).split(b"\n")
+        yield from map(json.loads, lines)
+
+
 def main() -> None:
     """Serve requests until stdin ends."""
     import torch
 
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     parent = os.getppid()
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -148,8 +162,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(prefix="flashlab-aot-") as folder:
         _warm_up(folder)
-        for line in sys.stdin:
-            run(json.loads(line), folder, send, parent)
+        for request in _requests(parent):
+            run(request, folder, send, parent)
             send({"done": True})
 
 
