@@ -1,4 +1,4 @@
-"""Watches an answer while it runs in a worker: torch work that a kernel should do, files, other code.
+"""Watches an answer while it runs in a worker: torch work meant for a kernel, files, programs.
 
 It explains; the separate process protects. A breach is noted even if the answer catches the
 exception. Runs beside learners' code: imports torch and the standard library alone.

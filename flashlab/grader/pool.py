@@ -1,4 +1,4 @@
-"""Starts servers, hands them runs and collects raw replies; replaces what was killed. Trusted side.
+"""Starts servers, hands them runs, collects raw replies, replaces what was killed. Trusted side.
 
 A ``Pool`` keeps one warm server with a lane per core until the interpreter ends. Replies come
 straight from the worker on a pipe of their own; how the worker ended comes from its lane.

@@ -27,8 +27,8 @@ Tensors = dict[str, torch.Tensor]
 class Trial:
     """One case at one set of tile sizes.
 
-    ``arguments`` are those of the call, as the exercise made them; ``sent`` holds the tensors among
-    them as padded views; ``reference`` is fp64 by output name.
+    ``arguments`` are those of the call, as the exercise made them; ``sent`` holds the tensors
+    among them as padded views; ``reference`` is fp64 by output name.
     """
 
     case: Case
@@ -41,6 +41,17 @@ class Trial:
     own: bool = False
 
 
+@dataclass(frozen=True)
+class Raw:
+    """What the diagnosis compares: outputs where status is "ran", else how the run failed."""
+
+    status: str
+    outputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    argument: str = ""
+    kind: str = ""
+    detail: str = ""
+
+
 @dataclass
 class Run:
     """A trial and what an answer made of it."""
@@ -49,6 +60,7 @@ class Run:
     reply: Reply
     outputs: Tensors = field(default_factory=dict)  # by output name, if they are comparable
     result: CaseResult | None = None
+    raw: Raw = Raw("grader_error")
 
 
 _trials: OrderedDict[tuple[Any, ...], Trial] = OrderedDict()
@@ -69,9 +81,21 @@ def trial(exercise: Exercise, case: Case, tiles: Mapping[str, int], own: bool = 
 
 def _make(exercise: Exercise, case: Case, tiles: dict[str, int], own: bool) -> Trial:
     sizes = dict(case.sizes(tiles))
-    dtype = getattr(torch, case.dtype)
     generator = torch.Generator().manual_seed(case.seed)
-    inputs = dict(exercise.make_inputs(sizes, dtype, generator))
+    inputs = dict(exercise.make_inputs(sizes, getattr(torch, case.dtype), generator))
+    return with_inputs(exercise, case, tiles, inputs, sizes, own)
+
+
+def with_inputs(
+    exercise: Exercise,
+    case: Case,
+    tiles: Mapping[str, int],
+    inputs: Mapping[str, Any],
+    sizes: Mapping[str, Any],
+    own: bool = False,
+) -> Trial:
+    """A trial of these very inputs (not remembered)."""
+    dtype = getattr(torch, case.dtype)
     tensors = {n: v for n, v in inputs.items() if isinstance(v, torch.Tensor)}
     arguments = dict(inputs)
     if exercise.tiles_as == "arguments":
@@ -79,7 +103,7 @@ def _make(exercise: Exercise, case: Case, tiles: dict[str, int], own: bool) -> T
     reference = answer(exercise, wide(arguments))
     limits = numerics.limits(reference, exercise.honest(inputs), inputs, dtype)
     sent = {n: padded(t) for n, t in tensors.items()}
-    return Trial(case, tiles, sizes, arguments, sent, reference, limits, own)
+    return Trial(case, dict(tiles), dict(sizes), arguments, sent, reference, limits, own)
 
 
 def answer(exercise: Exercise, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +141,9 @@ def padded(x: torch.Tensor) -> torch.Tensor:
         span = span if x.numel() else 0
     storage = _garbage(span + 2 * GUARD, x.dtype)
     view = storage.as_strided(shape, strides, GUARD)
-    once = tuple(slice(0, 1) if s == 0 and n else slice(None) for n, s in zip(shape, strides))
+    once = tuple(
+        slice(0, 1) if s == 0 and n else slice(None) for n, s in zip(shape, strides, strict=True)
+    )
     view[once].copy_(x[once])
     return view
 

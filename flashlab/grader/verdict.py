@@ -12,10 +12,10 @@ import torch
 
 from flashlab import numerics
 from flashlab.exercise import Exercise
-from flashlab.grader import wording
+from flashlab.grader import sentences
 from flashlab.grader.pool import Reply
 from flashlab.grader.report import CaseResult, Where
-from flashlab.grader.trials import Run, Trial
+from flashlab.grader.trials import Raw, Run, Trial
 
 LOST = 70  # exit code of a worker whose own code, not the answer's, failed
 KERNEL_KINDS = {"OutOfBounds": "oob", "RaceError": "race", "UninitialisedRead": "uninitialised"}
@@ -41,7 +41,34 @@ def judge(exercise: Exercise, trial: Trial, reply: Reply) -> Run:
             for name, value in found.items():
                 setattr(result, name, value)
             break
+    header = reply.header or {}
+    result.observed_tiles = observed(exercise, header)
+    result.io = _io(exercise, header)
+    if run.outputs and result.status in numerics.SEVERITY:
+        run.raw = Raw("ran", run.outputs)
+    else:
+        kind = str((header.get("error") or {}).get("kind", ""))
+        run.raw = Raw(result.status, {}, result.argument, kind, result.detail)
     return run
+
+
+def observed(exercise: Exercise, header: Fields) -> dict[str, int]:
+    """Tile sizes that the launches really used, by name; a launch may not name them all."""
+    found: dict[str, int] = {}
+    for launch in header.get("launches") or []:
+        for name in exercise.tile_names:
+            if isinstance(launch.get("tiles", {}).get(name), int):
+                found.setdefault(name, launch["tiles"][name])
+    return found
+
+
+def _io(exercise: Exercise, header: Fields) -> dict[str, list[int]]:
+    """Bytes [loaded, stored] by the names of inputs and outputs; the rest is "scratch"."""
+    names = {f"#{i}": output.name for i, output in enumerate(exercise.outputs)}
+    moved = header.get("io")
+    if not isinstance(moved, dict):
+        return {}
+    return {names.get(n, n): [int(v[0]), int(v[1])] for n, v in moved.items()}
 
 
 def _ended(exercise: Exercise, run: Run) -> Fields | None:
@@ -51,16 +78,16 @@ def _ended(exercise: Exercise, run: Run) -> Fields | None:
         return None
     if reply.how in ("wall", "memory", "processes"):
         status = {"wall": "timeout", "memory": "oom", "processes": "crash"}[reply.how]
-        return {"status": status, "detail": wording.OVER[reply.how]}
+        return {"status": status, "detail": sentences.OVER[reply.how]}
     if reply.how == "lost" or reply.code == LOST:
-        return {"status": "grader_error", "detail": wording.LOST, "traceback": reply.printed}
+        return {"status": "grader_error", "detail": sentences.LOST, "traceback": reply.printed}
     if reply.code == -signal.SIGXCPU:
-        return {"status": "timeout", "detail": wording.OVER["cpu"]}
+        return {"status": "timeout", "detail": sentences.OVER["cpu"]}
     if reply.code < 0:
         name = signal.Signals(-reply.code).name
-        return {"status": "crash", "detail": wording.died_of(name)}
+        return {"status": "crash", "detail": sentences.died_of(name)}
     said = reply.problem if "reply channel" in reply.problem else ""
-    return {"status": "crash", "detail": said or wording.left_with(reply.code)}
+    return {"status": "crash", "detail": said or sentences.left_with(reply.code)}
 
 
 def _raised(exercise: Exercise, run: Run) -> Fields | None:
@@ -76,10 +103,10 @@ def _raised(exercise: Exercise, run: Run) -> Fields | None:
     if header.get("breaches"):
         return None
     status = _status_of(types, message, str(error.get("kind", "")))
-    order = wording.REVERSED if header.get("phase") == "reversed" else ""
+    order = sentences.REVERSED if header.get("phase") == "reversed" else ""
     return {
         "status": status,
-        "detail": order + wording.raised(status, types, message, error),
+        "detail": order + sentences.raised(status, types, message, error),
         "line": _line(error),
         "argument": str(error.get("argument", "")),
         "traceback": str(error.get("traceback", ""))[-4000:],
@@ -107,7 +134,7 @@ def _breached(exercise: Exercise, run: Run) -> Fields | None:
     first = breaches[0]
     return {
         "status": "forbidden",
-        "detail": wording.breach(str(first.get("rule")), str(first.get("what"))),
+        "detail": sentences.breach(str(first.get("rule")), str(first.get("what"))),
         "line": f"line {first['line']}" if first.get("line") else "",
     }
 
@@ -117,14 +144,14 @@ def _returned(exercise: Exercise, run: Run) -> Fields | None:
     said = run.reply.header.get("returned")
     expected = [o.name for o in exercise.outputs]
     if not isinstance(said, dict) or not isinstance(said.get("items"), list):
-        return {"status": "contract", "detail": wording.returned("nothing", expected)}
+        return {"status": "contract", "detail": sentences.returned("nothing", expected)}
     if exercise.kind == "python":
         return None
     if said.get("count") != len(expected):
         came = f"{said.get('type')} of {said.get('count')}"
         if said.get("type") == "NoneType":
             came = "None"
-        return {"status": "contract", "detail": wording.returned(came, expected)}
+        return {"status": "contract", "detail": sentences.returned(came, expected)}
     for output, item in zip(exercise.outputs, said["items"], strict=True):
         wrong = _wrong_item(run, output, item)
         if wrong:
@@ -135,15 +162,17 @@ def _returned(exercise: Exercise, run: Run) -> Fields | None:
 
 def _wrong_item(run: Run, output: Any, item: dict[str, Any]) -> str:
     if "array" not in item:
-        return wording.not_a_tensor(output.name, str(item.get("type")), bool(item.get("subclass")))
+        return sentences.not_a_tensor(
+            output.name, str(item.get("type")), bool(item.get("subclass"))
+        )
     array = run.reply.arrays.get(str(item["array"]))
     want = list(run.trial.reference[output.name].shape)
     shape, dtype = item.get("shape"), str(item.get("dtype"))
     if shape != want or array is None or list(array.shape) != want:
-        return wording.differs(output.name, "shape", shape, want)
+        return sentences.differs(output.name, "shape", shape, want)
     wanted = _dtype(output.dtype, run.trial)
     if dtype != wanted or array.dtype != getattr(torch, wanted):
-        return wording.differs(output.name, "dtype", dtype, wanted)
+        return sentences.differs(output.name, "dtype", dtype, wanted)
     return ""
 
 
@@ -159,7 +188,7 @@ def _modified(exercise: Exercise, run: Run) -> Fields | None:
     modified = _texts(run.reply.header.get("modified"))
     if not modified:
         return None
-    return {"status": "contract", "argument": modified[0], "detail": wording.modified(modified)}
+    return {"status": "contract", "argument": modified[0], "detail": sentences.modified(modified)}
 
 
 def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
@@ -177,7 +206,7 @@ def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
         return {
             "status": status,
             "output": output.name,
-            "detail": wording.unwritten(output.name, stored, tensor.nbytes, nans),
+            "detail": sentences.unwritten(output.name, stored, tensor.nbytes, nans),
         }
     return None
 
@@ -188,7 +217,7 @@ def _numbers(exercise: Exercise, run: Run) -> Fields | None:
     if exercise.kind == "python":
         return _plain(run)
     findings = numerics.compare(run.outputs, trial.reference, trial.limits, trial.tiles)
-    worst = min(findings, key=lambda f: numerics.SEVERITY.index(f.status))
+    worst = numerics.worst(findings)
     result.error, result.limit = worst.error, worst.limit
     if worst.status == "pass":
         return None
@@ -205,9 +234,9 @@ def _plain(run: Run) -> Fields | None:
     said = run.reply.header["returned"]
     values = [item.get("value") for item in said["items"]]
     got = values if said.get("type") == "tuple" else values[0]
-    expected = wording.as_json(list(run.trial.reference.values()))
+    expected = sentences.as_json(list(run.trial.reference.values()))
     expected = expected if len(expected) > 1 else expected[0]
-    detail = wording.first_difference(expected, got)
+    detail = sentences.first_difference(expected, got)
     return {"status": "wrong", "detail": detail} if detail else None
 
 
@@ -217,7 +246,7 @@ def _order(exercise: Exercise, run: Run) -> Fields | None:
     if not isinstance(same, list) or all(same):
         return None
     output = exercise.outputs[same.index(False)].name
-    return {"status": "race", "output": output, "detail": wording.order_matters(output)}
+    return {"status": "race", "output": output, "detail": sentences.order_matters(output)}
 
 
 def _line(error: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ import triton
 
 from flashlab import iocount
 from flashlab.grader import guard, protocol
-from flashlab.iocount.loading import load_module
+from flashlab.loading import load_module
 
 try:
     from flashlab import aot
