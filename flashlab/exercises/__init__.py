@@ -1,0 +1,21 @@
+"""The syllabus: every exercise in the order in which the course meets it. Floor: course."""
+
+import difflib
+import importlib
+
+from flashlab.exercise import Exercise
+
+SYLLABUS = (
+    "vector_scale",
+    # "flash_forward_tiles",
+    #     "flash_forward",
+)
+
+
+def get(slug: str) -> Exercise:
+    """The exercise called ``slug``; KeyError with a sentence that suggests the nearest one."""
+    if slug not in SYLLABUS:
+        near = difflib.get_close_matches(slug, SYLLABUS, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(SYLLABUS)}"
+        raise KeyError(f"no exercise is called {slug!r}; {hint}")
+    return importlib.import_module(f"flashlab.exercises.{slug}").EXERCISE

@@ -75,16 +75,22 @@ class Report:
     mistake: dict[str, str] | None = None  # {"slug":, "says":, "confidence":}
     step: int | None = None  # first step that is wrong (or unfilled)
     structure: list[str] = field(default_factory=list)  # what the wrong numbers look like
-    attention_matrix: list[list[float]] = field(default_factory=list)  # learner's P, from one-hot V
+    attention_matrix: list[list[float]] = field(
+        default_factory=list
+    )  # learner's P, from one-hot V
     failing_call: str = ""  # python text to copy and run
     hint: dict[str, Any] | None = None  # {"level":, "of":, "text":}
     path: str = ""
     saved_at: str = ""
     text_hash: str = ""
     own_tiles: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # tiles differ from declared, .contiguous() copies...
+    notes: list[str] = field(
+        default_factory=list
+    )  # tiles differ from declared, .contiguous() copies...
     not_run: list[str] = field(default_factory=list)  # "compiled run: no GPU on this machine"
-    resources: list[dict[str, Any]] = field(default_factory=list)  # per arch: shared, registers, spills, error
+    resources: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # per arch: shared, registers, spills, error
     speed: dict[str, Any] | None = None
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0

@@ -1,0 +1,1 @@
+"""Contracts and references of the exercises: torch, any dtype, no Triton. Floor: core."""

@@ -1,0 +1,46 @@
+# Set-up is two commands on a fresh machine: `make lab` opens the course, `make test` tests it.
+# PYTHON=/path/to/python3.12 picks the Python; TORCH=cpu installs torch without CUDA.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test lab test test-full check weave lock clean
+
+BOOT := $(or $(PYTHON),python3)
+PY := .venv/bin/python
+export PYTHON TORCH
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: ## make the environment in .venv (the other targets do this first)
+	@command -v $(BOOT) >/dev/null || { echo "flashlab: $(BOOT) is not on this machine: install Python 3.11 to 3.13 (Debian, Ubuntu: apt install python3 python3-venv)."; exit 1; }
+	@$(BOOT) scripts/setup_env.py
+
+setup-test:
+	@$(BOOT) scripts/setup_env.py --test
+
+lab: setup ## open the course in JupyterLab
+	@$(PY) -m flashlab lab
+
+test: setup-test check ## test the course (a learner's answers: flashlab check)
+	@$(PY) -m pytest -m "not slow"
+	@$(PY) scripts/version_sets.py
+
+test-full: setup-test check ## the same and the slow tests
+	@$(PY) -m pytest
+	@$(PY) scripts/version_sets.py
+
+check: setup-test ## the quick gate: lint, format, stubs, notebooks, architecture
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --quiet --check .
+	@$(PY) -m flashlab.authoring check
+	@$(PY) -m pytest -q tests/test_architecture.py
+
+weave: setup-test ## write stubs and stub cells from solutions/
+	@$(PY) -m flashlab.authoring weave
+
+lock: setup-test ## resolve the locks anew from pyproject.toml
+	@$(PY) -m pip install --quiet uv
+	@$(PY) scripts/make_lock.py
+
+clean: ## remove environments and caches; never work/
+	rm -rf .venv .venv-colab .venv-triton39 dist build .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -not -path './work/*' -prune -exec rm -rf {} +

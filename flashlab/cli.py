@@ -1,0 +1,200 @@
+"""The ``flashlab`` command: one function a subcommand. Floor: front."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+EXAMPLES = """examples:
+  flashlab lab                           open the course in JupyterLab
+  flashlab doctor                        what this machine can run, and what to mend
+  flashlab start flash_forward           put the stub into your workspace
+  flashlab check flash_forward           grade your file
+  flashlab check flash_forward --json    the same report as data
+  flashlab hint flash_forward            open the next hint
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (0 only if all that was asked for passed)."""
+    args = _parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except (KeyError, ValueError, PermissionError) as error:
+        message = error.args[0] if error.args else str(error)
+        print(f"flashlab: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nflashlab: stopped", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    from flashlab import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="flashlab",
+        description="Understand FlashAttention by writing it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"flashlab {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name, run, text, example=""):
+        sub = commands.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=f"example:\n  {example}" if example else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        sub.set_defaults(run=run)
+        return sub
+
+    lab = command("lab", _lab, "open the course in JupyterLab", "flashlab lab --port 8900")
+    lab.add_argument("--port", type=int, help="first port to try (default 8888)")
+    lab.add_argument("--no-browser", action="store_true", help="print the address only")
+    command("doctor", _doctor, "say what this machine can run, and what to mend")
+    command("list", _list, "list the exercises")
+    command("progress", _list, "show what you have passed")
+    start = command("start", _start, "put a stub into your workspace", "flashlab start triad")
+    start.add_argument("slug")
+    _check_arguments(
+        command("check", _check, "grade your file", "flashlab check flash_forward --tier cpu")
+    )
+    hint = command("hint", _hint, "open the next hint", "flashlab hint flash_forward --level 2")
+    hint.add_argument("slug")
+    hint.add_argument("--level", type=int, help="a hint by its number")
+    solution = command("solution", _solution, "print the solution of an exercise you passed")
+    solution.add_argument("slug")
+    solution.add_argument("--anyway", action="store_true", help="before you passed; recorded")
+    reset = command("reset", _reset, "put your file back to the stub; the old text is kept")
+    reset.add_argument("slug")
+    inspect = command(
+        "inspect", _inspect, "compile your kernels offline", "flashlab inspect triad --arch sm_90"
+    )
+    inspect.add_argument("slug")
+    inspect.add_argument("--arch", default="sm_80", help="sm_75 to sm_120 (default sm_80)")
+    inspect.add_argument("--solution", action="store_true", help="the course's solution")
+    verify = command("verify", _verify, "author's check: stub, solution, mistakes, hints")
+    verify.add_argument("slug", nargs="*", help="exercises (default: all)")
+    verify.add_argument("--tier", help="cpu, gpu or hopper (default: best here)")
+    bench = command("bench", _bench, "measure", "flashlab bench recorder")
+    bench.add_argument("what", choices=("recorder", "grading"))
+    return parser
+
+
+def _check_arguments(check: argparse.ArgumentParser) -> None:
+    check.add_argument("slug", nargs="+", help="one or more exercises")
+    check.add_argument("--solution", action="store_true", help="grade the course's solution")
+    check.add_argument("--file", help="grade this file instead of the workspace's")
+    check.add_argument("--tier", help="cpu, gpu or hopper (default: best here)")
+    check.add_argument(
+        "--json", action="store_true", help="print the report as JSON, nothing else"
+    )
+    check.add_argument("--all", action="store_true", help="go on after a group that fails")
+
+
+def _check(args: argparse.Namespace) -> int:
+    from flashlab import exercises, learner
+
+    if args.file and len(args.slug) > 1:
+        raise ValueError("--file goes with one exercise: name that one")
+    for slug in args.slug:
+        exercises.get(slug)
+    reports = []
+    for slug in args.slug:
+        report = learner.check(
+            slug,
+            solution=args.solution,
+            file=args.file,
+            tier=args.tier,
+            show=not args.json,
+            all_cases=args.all,
+        )
+        reports.append(report)
+    if args.json:
+        texts = [report.to_json() for report in reports]
+        print(texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
+    return 0 if all(report.passed for report in reports) else 1
+
+
+def _lab(args: argparse.Namespace) -> int:
+    from flashlab import lab
+
+    return lab.serve(port=args.port, open_browser=not args.no_browser)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from flashlab import doctor
+
+    return doctor.main()
+
+
+def _list(args: argparse.Namespace) -> int:
+    from flashlab import learner
+    from flashlab.render import terminal
+
+    terminal.print_progress(learner.progress())
+    return 0
+
+
+def _start(args: argparse.Namespace) -> int:
+    from flashlab import exercises, learner
+    from flashlab.workspace import Workspace
+
+    exercises.get(args.slug)
+    workspace = Workspace.current()
+    path = workspace.kernel_path(args.slug)
+    if path.exists():
+        print(
+            f"{path} exists already and is left as it is; `flashlab check {args.slug}` grades it."
+        )
+    else:
+        workspace.fill(args.slug, learner.stub(args.slug))
+        print(f"{path} now holds the stub: edit it, then `flashlab check {args.slug}`.")
+    return 0
+
+
+def _hint(args: argparse.Namespace) -> int:
+    from flashlab import learner
+
+    learner.hint(args.slug, args.level)
+    return 0
+
+
+def _solution(args: argparse.Namespace) -> int:
+    from flashlab import learner
+
+    print(learner.solution(args.slug, open_anyway=args.anyway))
+    return 0
+
+
+def _reset(args: argparse.Namespace) -> int:
+    from flashlab import learner
+
+    learner.reset(args.slug)
+    return 0
+
+
+def _inspect(args: argparse.Namespace) -> int:
+    from flashlab import learner
+
+    rows = learner.inspect(args.slug, args.arch, solution=args.solution)
+    return 0 if all(row.ok for row in rows) else 1
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from flashlab.authoring import verify
+
+    return verify.main(args.slug, args.tier)
+
+
+def _bench(args: argparse.Namespace) -> int:
+    import importlib
+
+    return importlib.import_module(f"flashlab.bench.{args.what}").main() or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

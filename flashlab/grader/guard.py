@@ -1,0 +1,205 @@
+"""Watches an answer while it runs in a worker: torch work meant for a kernel, files, programs.
+
+It explains; the separate process protects. A breach is noted even if the answer catches the
+exception. Runs beside learners' code: imports torch and the standard library alone.
+"""
+
+import os
+import sys
+import sysconfig
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_ALLOCATE = frozenset(
+    "empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like "
+    "new_zeros ones ones_like new_ones full full_like new_full zero_ fill_ scalar_tensor "
+    "arange _efficientzerotensor".split()
+)
+_COPY = frozenset("clone _to_copy copy_ contiguous _copy_from".split())
+_FREE = frozenset(
+    "_local_scalar_dense item equal is_same_size sym_size sym_stride sym_numel resize_ set_ "
+    "lift_fresh is_pinned _has_compatible_shallow_copy_type".split()
+)
+_VALUES = frozenset("tolist item numpy __array__ __float__ __iter__ from_numpy frombuffer".split())
+_ATTENTION = ("scaled_dot_product", "_flash_attention", "_efficient_attention", "flex_attention")
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+
+
+class Breach(Exception):
+    """The answer did what no answer needs; the text says what and what to do instead."""
+
+
+class Watch:
+    """What one answer did outside its kernels.
+
+    Args:
+        filename: Name under which the answer's code runs.
+        torch_allowed: The exercise is written in torch: only ready-made attention is a breach.
+        foreign: Folders whose code works on the answer's behalf (recorder, Triton).
+    """
+
+    def __init__(self, filename: str, torch_allowed: bool, foreign: tuple[str, ...]) -> None:
+        self.filename, self.torch_allowed, self.foreign = filename, torch_allowed, foreign
+        self.breaches: list[dict[str, Any]] = []
+        self.copies: list[dict[str, Any]] = []
+        self.fresh: dict[int, torch.Tensor] = {}  # storage address -> what empty() made
+        self.largest: list[int] = [0, 0]  # of the last two axes of any result, at the same time
+        self.armed = False
+        self._modes = (_Dispatch(self), _Function(self))
+
+    def __enter__(self) -> "Watch":
+        for mode in self._modes:
+            mode.__enter__()
+        self.armed = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.armed = False
+        for mode in reversed(self._modes):
+            mode.__exit__(*error)
+
+    def line(self, depth: int = 2) -> int:
+        """Line of the answer that called into torch; 0 if nobody did, or its kernel's recorder."""
+        at = sys._getframe(depth)
+        while at is not None:
+            name = at.f_code.co_filename
+            if name == self.filename:
+                return at.f_lineno
+            if name.startswith(self.foreign):
+                return 0
+            at = at.f_back
+        return 0
+
+    def breach(self, rule: str, what: str, line: int) -> None:
+        """Note that the answer did ``what``, which ``rule`` forbids."""
+        if len(self.breaches) < 20:
+            self.breaches.append({"rule": rule, "what": what, "line": line})
+
+
+class _Dispatch(TorchDispatchMode):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operation imports torch._dynamo: 0.6 s a worker
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        line = self.watch.line()
+        if line:
+            self._note(func, args, kwargs or {}, result, line)
+        return result
+
+    def _note(self, func: Any, args: Any, kwargs: Any, result: Any, line: int) -> None:
+        watch, name = self.watch, func._schema.name.split("::")[-1]
+        if name.startswith(("empty", "new_empty")) and isinstance(result, torch.Tensor):
+            watch.fresh[result.untyped_storage().data_ptr()] = result
+        if any(word in name for word in _ATTENTION):
+            watch.breach("attention", name, line)
+        elif watch.torch_allowed:
+            if isinstance(result, torch.Tensor) and result.dim() > 1:
+                shape = list(result.shape[-2:])
+                if min(shape) > min(watch.largest):
+                    watch.largest = shape
+        elif name in _COPY:
+            watch.copies.append({"op": name, "line": line, "nbytes": _nbytes(result)})
+        elif name not in _ALLOCATE | _FREE and not _is_view(func) and _floats(args, kwargs):
+            watch.breach("torch", name, line)
+
+
+class _Function(TorchFunctionMode):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _VALUES and not self.watch.torch_allowed and (line := self.watch.line()):
+            if name in ("from_numpy", "frombuffer") or _floats(args, kwargs or {}):
+                self.watch.breach("values", name, line)
+        return func(*args, **(kwargs or {}))
+
+
+def _is_view(func: Any) -> bool:
+    returns = func._schema.returns
+    return bool(returns) and all(
+        r.alias_info is not None and not r.alias_info.is_write for r in returns
+    )
+
+
+def _floats(args: Any, kwargs: Any) -> bool:
+    tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+    tensors += [a for many in args if isinstance(many, list | tuple) for a in many
+                if isinstance(a, torch.Tensor)]  # fmt: skip
+    return any(t.is_floating_point() for t in tensors)
+
+
+def _nbytes(result: Any) -> int:
+    return result.nbytes if isinstance(result, torch.Tensor) else 0
+
+
+# ------------------------------------------------------------------ outside of torch
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGES = (
+    "os.remove os.rename os.mkdir os.rmdir os.link os.symlink os.truncate os.chmod os.chown "
+    "os.utime os.setxattr os.removexattr shutil.rmtree shutil.move shutil.copyfile"
+).split()
+_PROGRAMS = "subprocess.Popen os.exec os.system os.posix_spawn os.spawn pty.spawn".split()
+_PEEKS = "gc.get_objects gc.get_referrers gc.get_referents ctypes.dlopen ctypes.dlsym".split()
+_RULES = (
+    dict.fromkeys(_CHANGES, "files")
+    | dict.fromkeys(_PROGRAMS, "programs")
+    | dict.fromkeys(_PEEKS, "peek")
+    | {"_thread.start_new_thread": "threads", "os.kill": "programs", "os.killpg": "programs"}
+)
+_OPEN_PARTS = ("iocount", "aot", "pipeline", "grader")  # of the course: no answers in them
+_READABLE = ("/dev/null", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/")
+
+
+def forbid(watch: Watch) -> None:
+    """From now on, while ``watch.armed``, refuse and note what no answer needs."""
+    paths = sysconfig.get_paths()
+    roots = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots |= {os.path.dirname(os.path.dirname(torch.__file__)), *_READABLE}
+    course = os.path.realpath(os.path.dirname(os.path.dirname(__file__))) + os.sep
+    here = tuple(course + part + os.sep for part in _OPEN_PARTS)
+    outside = tuple(os.path.realpath(r) for r in roots)
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if not watch.armed:
+            return
+        if event == "open":
+            path, flags = args[0], args[2]
+            if isinstance(path, int):
+                return
+            name = os.fsdecode(path)
+            if name == watch.filename and not (flags or 0) & _WRITES:
+                return
+            name = os.path.realpath(name)
+            known = here if name.startswith(course) else outside
+            writes = (flags or 0) & _WRITES
+            if name != os.devnull and (writes or not name.startswith(known)):
+                refuse("files", f"open {os.fsdecode(path)!r}")
+        elif event == "import":
+            parts = args[0].split(".")
+            if parts[0] == "flashlab" and parts[1:] and parts[1] not in _OPEN_PARTS:
+                refuse("course", f"import {args[0]}")
+        elif event in ("exec", "compile"):
+            if sys._getframe(1).f_code.co_filename == watch.filename:
+                refuse("code", event)
+        elif event in _RULES:
+            if event != "os.kill" or args[0] != os.getpid():
+                refuse(_RULES[event], event)
+        elif event.startswith("socket."):
+            refuse("programs", event)
+
+    def refuse(rule: str, what: str) -> None:
+        watch.breach(rule, what, watch.line(3))
+        raise Breach(f"{what}: an answer may not do this during a check")
+
+    sys.addaudithook(hook)

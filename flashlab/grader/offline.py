@@ -1,0 +1,85 @@
+"""The compile stage: what the answer launched, compiled for GPUs that need not be here.
+
+Runs in a thread that waits for a process of its own, beside the CPU cases. Floor: course.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from flashlab import aot
+from flashlab.exercise import Exercise
+from flashlab.grader.report import CaseResult, Report, Stage
+from flashlab.grader.trials import Run
+
+SECONDS = 30.0  # for one launch and target
+KERNELS = 4  # launches looked at
+
+
+class Offline:
+    """Compiles the launches of the first good run; ``finish`` writes what was found.
+
+    Args:
+        exercise: Names the targets.
+        text, filename: The answer.
+        own: Wait for a run at the answer's own tile sizes.
+    """
+
+    def __init__(self, exercise: Exercise, text: str, filename: str, own: bool) -> None:
+        self.exercise, self.text, self.filename, self.own = exercise, text, filename, own
+        self.rows: list[aot.Compiled] = []
+        self._thread: threading.Thread | None = None
+        self._waiting: list[aot.Launch] = []
+
+    def saw(self, run: Run) -> None:
+        """Start with the launches of ``run`` if it is the one to compile."""
+        launches = described(run)
+        if self._thread is not None or not launches:
+            return
+        if self.own and not run.trial.own:
+            self._waiting = self._waiting or launches
+            return
+        self._start(launches)
+
+    def _start(self, launches: Sequence[aot.Launch]) -> None:
+        self._thread = threading.Thread(target=self._compile, args=(launches,), daemon=True)
+        self._thread.start()
+
+    def _compile(self, launches: Sequence[aot.Launch]) -> None:
+        self.rows = aot.compile_launches(
+            self.text, self.filename, launches, self.exercise.archs, SECONDS
+        )
+
+    def finish(self, report: Report) -> None:
+        """Wait, then write rows, stage and notes; a text that no target takes fails the check."""
+        if self._thread is None and self._waiting:
+            self._start(self._waiting)
+        if self._thread is None:
+            report.stages.append(Stage("compile", "not run", "no kernel was launched"))
+            return
+        self._thread.join()
+        report.resources = [row.to_json() for row in self.rows]
+        bad = [row for row in self.rows if not row.ok]
+        refused = bool(self.rows) and all(row.error == "refused" for row in self.rows)
+        detail = bad[0].sentence if bad else ""
+        report.stages.append(Stage("compile", "fail" if bad else "pass", detail))
+        if refused:
+            report.status = "compile"
+        elif bad:
+            targets = ", ".join(sorted({f"sm_{row.arch}" for row in bad}))
+            report.notes.append(f"Does not run on {targets}: {detail}")
+
+    def mark(self, case: CaseResult) -> None:
+        """Give a case the compiler's refusal as its status."""
+        row = self.rows[0]
+        case.status, case.detail = "compile", row.sentence
+        case.line = f"line {row.line}" if row.line else ""
+
+
+def described(run: Run) -> list[aot.Launch]:
+    """Distinct launches that a worker described."""
+    found: dict[str, Any] = {}
+    for launch in (run.reply.header or {}).get("launches") or []:
+        if isinstance(launch.get("described"), dict):
+            found.setdefault(str(launch["kernel"]), aot.Launch.from_json(launch["described"]))
+    return list(found.values())[:KERNELS]

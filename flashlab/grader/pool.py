@@ -1,0 +1,288 @@
+"""Starts servers, hands them runs, collects raw replies, replaces what was killed. Trusted side.
+
+A ``Pool`` keeps one warm server with a lane per core until the interpreter ends. Replies come
+straight from the worker on a pipe of their own; how the worker ended comes from its lane.
+"""
+
+import atexit
+import contextlib
+import os
+import queue
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flashlab.grader import protocol
+
+PACKAGE = Path(__file__).resolve().parents[1]
+START_SECONDS = 60.0
+GRACE_SECONDS = 3.0
+PRINTED_LIMIT = 64 << 10
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may use. Defaults are those of a course check."""
+
+    cpu_seconds: int = 5
+    wall_seconds: float = 10.0
+    memory_bytes: int = 1 << 30
+
+
+@dataclass
+class Job:
+    """A request and the tensors whose storages follow it (see ``worker.Run``)."""
+
+    request: dict[str, Any]
+    tensors: dict[str, torch.Tensor]
+    limits: Limits = Limits()
+    tag: Any = None
+
+
+@dataclass
+class Reply:
+    """What came back: the worker's header and arrays (None if it sent no whole frame), its end."""
+
+    header: dict[str, Any] | None
+    arrays: dict[str, torch.Tensor] = field(default_factory=dict)
+    problem: str = ""  # why there is no header, or that bytes followed the frame
+    how: str = "lost"  # exit, signal, wall, memory, processes, or lost (the server was killed)
+    code: int = 0
+    cpu_seconds: float = 0.0
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    printed: str = ""
+
+
+class Stopped(Exception):
+    """The pool was closed while a run was under way."""
+
+
+class Pool:
+    """Workers on the cores at hand.
+
+    Args:
+        lanes: Runs at a time; None is one a core, at most four.
+        command: Puts the server's command into another, such as that of a sandbox.
+    """
+
+    def __init__(
+        self, lanes: int | None = None, command: Callable[[list[str]], list[str]] | None = None
+    ) -> None:
+        self.lanes = lanes or max(1, min(4, len(os.sched_getaffinity(0))))
+        self._command = command or (lambda words: words)
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._open: set[socket.socket] = set()
+        self._idle: list[socket.socket] = []
+        self._closed = False
+        self.pid = os.getpid()
+
+    def start(self) -> None:
+        """Start the server unless it runs; returns before it is ready."""
+        with self._lock:
+            self._start()
+
+    def _start(self) -> socket.socket:
+        if self._closed:
+            raise Stopped
+        if self._server is not None and self._server.poll() is None and self._control:
+            return self._control
+        ours, theirs = socket.socketpair()
+        path = [p for p in sys.path if p and Path(p).exists()]
+        words = [sys.executable, "-I", str(PACKAGE / "grader" / "server.py")]
+        words += [str(theirs.fileno()), *path, str(PACKAGE.parent)]
+        self._server = subprocess.Popen(
+            self._command(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if not os.environ.get("FLASHLAB_SERVER_LOG") else None,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            env=_environment(),
+        )
+        theirs.close()
+        self._control, self._idle = ours, []
+        return ours
+
+    def _lane(self) -> socket.socket:
+        """An idle lane, or a new one from a server that runs."""
+        with self._lock:
+            control = self._start()
+            if self._idle:
+                return self._idle.pop()
+            ours, theirs = socket.socketpair()
+            self._open.add(ours)
+            with theirs:
+                socket.send_fds(control, [b"L"], [theirs.fileno()])
+            return ours
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Reply]]:
+        """Run jobs side by side; yields each as it ends. Leaving early kills what still runs."""
+        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        done: queue.SimpleQueue[tuple[Job, Reply | BaseException]] = queue.SimpleQueue()
+        stop = threading.Event()
+        busy: dict[int, socket.socket] = {}
+        threads = [
+            threading.Thread(target=self._serve, args=(waiting, done, stop, busy), daemon=True)
+            for _ in range(min(self.lanes, len(jobs)))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in jobs:
+                job, reply = done.get()
+                if isinstance(reply, BaseException):
+                    raise reply
+                yield job, reply
+        finally:
+            stop.set()
+            for lane in list(busy.values()):
+                self._drop(lane)
+            for thread in threads:
+                thread.join(GRACE_SECONDS)
+
+    def _serve(
+        self, waiting: Any, done: Any, stop: threading.Event, busy: dict[int, socket.socket]
+    ) -> None:
+        while not stop.is_set():
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((job, self.one(job, busy)))
+            except BaseException as error:
+                if not stop.is_set():
+                    done.put((job, error))
+                return
+
+    def one(self, job: Job, busy: dict[int, socket.socket] | None = None) -> Reply:
+        """Run one job; a server lost before the run began is replaced once."""
+        for last in (False, True):
+            lane = self._lane()
+            if busy is not None:
+                busy[threading.get_ident()] = lane
+            reply = _exchange(lane, job)
+            if busy is not None:
+                busy.pop(threading.get_ident(), None)
+            if reply.how == "lost":
+                self._drop(lane)
+            else:
+                with self._lock:
+                    self._idle.append(lane)
+            if reply.how != "lost" or reply.header or reply.printed or last:
+                break
+        return reply
+
+    def _drop(self, lane: socket.socket) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            self._open.discard(lane)
+            lane.shutdown(socket.SHUT_RDWR)
+            lane.close()
+
+    def close(self) -> None:
+        """End the server and everything below it."""
+        with self._lock:
+            self._closed = True
+            server, control = self._server, self._control
+            self._server = self._control = None
+            for lane in (*self._open, *([control] if control else [])):
+                with contextlib.suppress(OSError):
+                    lane.shutdown(socket.SHUT_RDWR)
+                    lane.close()
+        if server is not None:
+            try:
+                server.wait(GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def _exchange(lane: socket.socket, job: Job) -> Reply:
+    """Send a job down a lane and collect the reply, the printed text and the worker's end."""
+    limits = job.limits
+    specs = [protocol.spec(name, t) for name, t in job.tensors.items()]
+    request = {**job.request, "tensors": specs, "limits": vars(limits)}
+    payload = [protocol.storage_bytes(t) for t in job.tensors.values()]
+    reply_r, reply_w = os.pipe()
+    reply = Reply(None)
+    with tempfile.TemporaryFile() as printed, os.fdopen(reply_r, "rb", 0) as source:
+        try:
+            socket.send_fds(lane, [b"R"], [reply_w, printed.fileno()])
+            os.close(reply_w)
+            reply_w = -1
+            lane.settimeout(START_SECONDS)
+            for chunk in protocol.frame(request, payload):
+                lane.sendall(chunk)
+            lane.settimeout(None)
+            deadline = time.monotonic() + START_SECONDS + limits.wall_seconds + GRACE_SECONDS
+            _receive(source.fileno(), job, reply, deadline)
+            ended, _ = protocol.read(lane.fileno(), 0, deadline)
+            for name in ("how", "code", "cpu_seconds", "seconds", "peak_bytes"):
+                setattr(reply, name, ended[name])
+            if reply.header is not None and source.read(1):
+                reply.problem, reply.header = "it wrote into the grader's reply channel", None
+        except (OSError, EOFError, ValueError, protocol.ProtocolError):
+            reply.how = "lost"
+        finally:
+            if reply_w >= 0:
+                os.close(reply_w)
+        reply.printed = _printed(printed.fileno())
+    return reply
+
+
+def _receive(source: int, job: Job, reply: Reply, deadline: float) -> None:
+    limit = int(job.request["reply_limit"])
+    try:
+        header, payload = protocol.read(source, limit, deadline)
+        reply.arrays = protocol.views(header["arrays"], payload)
+        reply.header = header
+    except EOFError:
+        reply.problem = "it sent no whole reply"
+    except (protocol.ProtocolError, KeyError, TypeError) as error:
+        reply.problem = str(error)
+
+
+def _printed(fd: int) -> str:
+    size = min(os.fstat(fd).st_size, PRINTED_LIMIT)
+    text = os.pread(fd, size, 0).decode("utf-8", "replace")
+    return "".join(c for c in text if c in "\n\t" or c.isprintable())
+
+
+def _environment() -> dict[str, str]:
+    keep = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+    kept = {name: os.environ[name] for name in keep if name in os.environ}
+    fixed = {
+        "HOME": "/nonexistent",
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "TRITON_DEFAULT_FP_FUSION": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return kept | fixed
+
+
+_default: Pool | None = None
+
+
+def default() -> Pool:
+    """The warm pool of this process; made on first use, closed when the interpreter ends."""
+    global _default
+    if _default is None or _default.pid != os.getpid() or _default._closed:
+        _default = Pool()
+        atexit.register(_default.close)
+    _default.start()
+    return _default

@@ -1,0 +1,184 @@
+"""check(): the stages of one check, in order, to one report. Floor: course."""
+
+import ast
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import triton
+
+from flashlab import aot, exercises, sources
+from flashlab.exercise import Case, Exercise
+from flashlab.grader import bank, contract, cpu, lint, points, pool, steps, trials, wording
+from flashlab.grader import diagnose as diagnosis
+from flashlab.grader.contract import Problem
+from flashlab.grader.cpu import Answer, Cpu, Progress
+from flashlab.grader.offline import Offline
+from flashlab.grader.report import Report, Stage
+
+DIAGNOSED = ("oob", "race", "uninitialised", "nan", "wrong", "precision", "crash", "timeout")
+
+
+def warm() -> None:
+    """Start what a check needs ahead of time; returns at once."""
+    pool.default()
+    aot.warm()
+
+
+def check(
+    slug: str,
+    text: str,
+    *,
+    tier: str = "cpu",
+    path: str = "",
+    saved_at: str = "",
+    cases: Sequence[str] | None = None,
+    all_cases: bool = False,
+    progress: Progress | None = None,
+    diagnose: bool = True,
+    budget_seconds: float = 8.0,
+) -> Report:
+    """Grade a text in processes of its own; this process never runs it.
+
+    Args:
+        slug: Exercise.
+        text: The answer.
+        tier: ``"cpu"``, ``"gpu"`` or ``"hopper"``; the higher ones run the lower one's stages too.
+        path, saved_at: Of the file that the text comes from, for the report.
+        cases: Names of the cases to run; None is all. Without all there are no points.
+        all_cases: Go on after the first group of cases that fails.
+        progress: Called with (done, total, name of a case).
+        diagnose: Look for the likely mistake and the first wrong step.
+        budget_seconds: Time for that.
+
+    Raises:
+        KeyError: unknown slug or case.
+    """
+    exercise = exercises.get(slug)
+    for name in cases or ():
+        exercise.case(name)
+    start = time.monotonic()
+    report = Report(slug, tier, "pass", "", path=path, saved_at=saved_at)
+    report.text_hash = sources.text_hash(text)
+    report.versions = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+    }
+    try:
+        _Check(exercise, Answer(text, path or f"{slug}.py"), report).run(
+            cases, all_cases, progress, budget_seconds if diagnose else 0.0
+        )
+    except KeyboardInterrupt:
+        report.status, report.points = "grader_error", 0.0
+        report.not_run.append("the rest: you stopped the check")
+        report.headline = "You stopped the check; nothing was marked."
+    report.seconds = time.monotonic() - start
+    return report
+
+
+class _Check:
+    """One check under way."""
+
+    def __init__(self, exercise: Exercise, answer: Answer, report: Report) -> None:
+        self.exercise, self.answer, self.report = exercise, answer, report
+
+    def run(
+        self,
+        cases: Sequence[str] | None,
+        all_cases: bool,
+        progress: Progress | None,
+        budget_seconds: float,
+    ) -> None:
+        report, exercise = self.report, self.exercise
+        tree = self._read()
+        if tree is not None:
+            report.own_tiles = contract.constants(tree, exercise.tile_names)
+            self._run_cases(cases, all_cases, progress)
+            if cases is None:
+                points.award(exercise, report, self.stage.runs)
+            if report.status in DIAGNOSED and budget_seconds:
+                self._diagnose(budget_seconds)
+        report.headline = report.headline or wording.headline(report)
+
+    def _read(self) -> ast.Module | None:
+        """The tree of a text that may be run; else None, with the reason in the report."""
+        step = sources.unfilled_step(self.exercise.slug, self.answer.text)
+        tree, problem = contract.parse(self.answer.text)
+        if step is not None:
+            self.report.step = step
+            if problem:
+                self.report.notes.append(f"Line {problem.line}: {problem.detail}.")
+            problem = Problem("unfilled", sources.step_sentence(self.exercise.slug, step))
+        problem = (
+            problem or contract.contract(self.exercise, tree) or lint.lint(self.exercise, tree)
+        )
+        if problem is None:
+            self.report.stages.append(Stage("read", "pass"))
+            return tree
+        place = f"line {problem.line}: " if problem.line else ""
+        self.report.status = problem.status
+        self.report.stages.append(Stage("read", "fail", place + problem.detail))
+        self.report.not_run.append("cases: the text was not run")
+        return None
+
+    def _run_cases(
+        self, names: Sequence[str] | None, all_cases: bool, progress: Progress | None
+    ) -> None:
+        report, exercise, answer = self.report, self.exercise, self.answer
+        compiles = exercise.kind in ("triton", "gluon")
+        own = any(c.own for c in exercise.cases) and bool(report.own_tiles)
+        offline = Offline(exercise, answer.text, answer.filename, own)
+        self.stage = Cpu(exercise, answer, report.own_tiles, names, all_cases, progress)
+        self.stage.on_run = offline.saw if compiles else None
+        self.stage.run()
+        report.cases = [run.result for run in self.stage.runs]
+        report.notes += self.stage.notes
+        report.not_run += self.stage.not_run
+        bad = report.first_failure
+        report.status = bad.status if bad else "pass"
+        detail = f"{bad.name}: {bad.detail}" if bad else ""
+        report.stages.append(Stage("cases", "fail" if bad else "pass", detail))
+        if compiles:
+            offline.finish(report)
+        if report.tier == "cpu":
+            report.not_run.append("compiled run: not run on tier cpu")
+
+    def _diagnose(self, budget_seconds: float) -> None:
+        exercise, answer = self.exercise, self.answer
+        report = self.report
+        runs = [
+            bank.Run(
+                r.trial.case, r.trial.tiles, r.result, r.raw, r.trial.reference, r.trial.arguments
+            )
+            for r in self.stage.runs
+        ]
+        found = diagnosis.diagnose(
+            exercise,
+            runs,
+            self._run_text,
+            text=answer.text,
+            budget_seconds=budget_seconds,
+            run_many=self._run_many,
+        )
+        diagnosis.apply(report, found)
+        report.step = steps.first_wrong(exercise, answer, self.stage.runs)
+
+    def _run_many(self, jobs: Sequence[bank.Job]) -> list[trials.Raw]:
+        wanted = [(t, trials.trial(self.exercise, case, tiles)) for t, case, tiles in jobs]
+        return [r.raw for r in cpu.run_texts(self.exercise, wanted, self.answer.filename)]
+
+    def _run_text(
+        self,
+        text: str,
+        case: Case,
+        tiles: Mapping[str, int],
+        inputs: Mapping[str, Any] | None = None,
+    ) -> trials.Raw:
+        trial = trials.trial(self.exercise, case, tiles)
+        if inputs is not None:
+            trial = trials.with_inputs(self.exercise, case, tiles, inputs, trial.sizes)
+        [run] = cpu.run_texts(self.exercise, [(text, trial)], self.answer.filename)
+        return run.raw

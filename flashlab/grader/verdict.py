@@ -1,0 +1,260 @@
+"""Turns a worker's raw reply into the result of a case: one status, one sentence. Trusted side.
+
+Each check answers None or the fields of the result that it explains; the first that explains the
+run decides.
+"""
+
+import re
+import signal
+from typing import Any
+
+import torch
+
+from flashlab import numerics
+from flashlab.exercise import Exercise
+from flashlab.grader import sentences
+from flashlab.grader.pool import Reply
+from flashlab.grader.report import CaseResult, Where
+from flashlab.grader.trials import Raw, Run, Trial
+
+LOST = 70  # exit code of a worker whose own code, not the answer's, failed
+KERNEL_KINDS = {"OutOfBounds": "oob", "RaceError": "race", "UninitialisedRead": "uninitialised"}
+STATUSES_OF_KERNELS = ("oob", "race", "uninitialised", "compile", "crash")
+ALARM = re.compile(r"Step (\d+) is not written yet[^\n\"']*")
+MEMORY = ("can't allocate memory", "Cannot allocate memory", "not enough memory")
+
+Fields = dict[str, Any]
+
+
+def judge(exercise: Exercise, trial: Trial, reply: Reply) -> Run:
+    """The run's outputs by name and its result."""
+    run = Run(trial, reply)
+    case = trial.case
+    result = run.result = CaseResult(
+        case.name, case.group, dict(trial.tiles), dict(trial.sizes), "pass", case.why, trial.own
+    )
+    result.printed, result.seconds = reply.printed, reply.seconds
+    checks = (_ended, _raised, _breached, _returned, _modified, _unwritten, _numbers, _order)
+    for check in checks:
+        found = check(exercise, run)
+        if found:
+            for name, value in found.items():
+                setattr(result, name, value)
+            break
+    header = reply.header or {}
+    result.observed_tiles = observed(exercise, header)
+    result.io = _io(exercise, header)
+    if run.outputs and result.status in numerics.SEVERITY:
+        run.raw = Raw("ran", run.outputs)
+    else:
+        kind = str((header.get("error") or {}).get("kind", ""))
+        run.raw = Raw(result.status, {}, result.argument, kind, result.detail)
+    return run
+
+
+def observed(exercise: Exercise, header: Fields) -> dict[str, int]:
+    """Tile sizes that the launches really used, by name; a launch may not name them all."""
+    found: dict[str, int] = {}
+    for launch in header.get("launches") or []:
+        for name in exercise.tile_names:
+            if isinstance(launch.get("tiles", {}).get(name), int):
+                found.setdefault(name, launch["tiles"][name])
+    return found
+
+
+def _io(exercise: Exercise, header: Fields) -> dict[str, list[int]]:
+    """Bytes [loaded, stored] by the names of inputs and outputs; the rest is "scratch"."""
+    names = {f"#{i}": output.name for i, output in enumerate(exercise.outputs)}
+    moved = header.get("io")
+    if not isinstance(moved, dict):
+        return {}
+    return {names.get(n, n): [int(v[0]), int(v[1])] for n, v in moved.items()}
+
+
+def _ended(exercise: Exercise, run: Run) -> Fields | None:
+    """The worker died, or sent no whole reply."""
+    reply = run.reply
+    if reply.header is not None:
+        return None
+    if reply.how in ("wall", "memory", "processes"):
+        status = {"wall": "timeout", "memory": "oom", "processes": "crash"}[reply.how]
+        return {"status": status, "detail": sentences.OVER[reply.how]}
+    if reply.how == "lost" or reply.code == LOST:
+        return {"status": "grader_error", "detail": sentences.LOST, "traceback": reply.printed}
+    if reply.code == -signal.SIGXCPU:
+        return {"status": "timeout", "detail": sentences.OVER["cpu"]}
+    if reply.code < 0:
+        name = signal.Signals(-reply.code).name
+        return {"status": "crash", "detail": sentences.died_of(name)}
+    said = reply.problem if "reply channel" in reply.problem else ""
+    return {"status": "crash", "detail": said or sentences.left_with(reply.code)}
+
+
+def _raised(exercise: Exercise, run: Run) -> Fields | None:
+    """The answer raised, or the recorder refused it."""
+    header = run.reply.header
+    error = header.get("error")
+    if not isinstance(error, dict):
+        return None
+    types, message = _texts(error.get("types")), str(error.get("message", ""))
+    alarm = ALARM.search(message)
+    if alarm:
+        return {"status": "unfilled", "detail": alarm.group(0)}
+    if header.get("breaches"):
+        return None
+    status = _status_of(types, message, str(error.get("kind", "")))
+    order = sentences.REVERSED if header.get("phase") == "reversed" else ""
+    return {
+        "status": status,
+        "detail": order + sentences.raised(status, types, message, error),
+        "line": _line(error),
+        "argument": str(error.get("argument", "")),
+        "traceback": str(error.get("traceback", ""))[-4000:],
+    }
+
+
+def _status_of(types: list[str], message: str, kind: str) -> str:
+    if kind in STATUSES_OF_KERNELS:
+        return kind
+    for name in types:
+        if name in KERNEL_KINDS:
+            return KERNEL_KINDS[name]
+    if "SyntaxError" in types:
+        return "contract"
+    if "MemoryError" in types or any(text in message for text in MEMORY):
+        return "oom"
+    return "crash"
+
+
+def _breached(exercise: Exercise, run: Run) -> Fields | None:
+    """The answer did in torch or Python what its kernel should do, or left its place."""
+    breaches = run.reply.header.get("breaches")
+    if not breaches:
+        return None
+    first = breaches[0]
+    return {
+        "status": "forbidden",
+        "detail": sentences.breach(str(first.get("rule")), str(first.get("what"))),
+        "line": f"line {first['line']}" if first.get("line") else "",
+    }
+
+
+def _returned(exercise: Exercise, run: Run) -> Fields | None:
+    """What came back is not what the contract says; fills ``run.outputs`` when it is."""
+    said = run.reply.header.get("returned")
+    expected = [o.name for o in exercise.outputs]
+    if not isinstance(said, dict) or not isinstance(said.get("items"), list):
+        return {"status": "contract", "detail": sentences.returned("nothing", expected)}
+    if exercise.kind == "python":
+        return None
+    if said.get("count") != len(expected):
+        came = f"{said.get('type')} of {said.get('count')}"
+        if said.get("type") == "NoneType":
+            came = "None"
+        return {"status": "contract", "detail": sentences.returned(came, expected)}
+    for output, item in zip(exercise.outputs, said["items"], strict=True):
+        wrong = _wrong_item(run, output, item)
+        if wrong:
+            return {"status": "contract", "detail": wrong, "output": output.name}
+        run.outputs[output.name] = run.reply.arrays[str(item["array"])]
+    return None
+
+
+def _wrong_item(run: Run, output: Any, item: dict[str, Any]) -> str:
+    if "array" not in item:
+        return sentences.not_a_tensor(
+            output.name, str(item.get("type")), bool(item.get("subclass"))
+        )
+    array = run.reply.arrays.get(str(item["array"]))
+    want = list(run.trial.reference[output.name].shape)
+    shape, dtype = item.get("shape"), str(item.get("dtype"))
+    if shape != want or array is None or list(array.shape) != want:
+        return sentences.differs(output.name, "shape", shape, want)
+    wanted = _dtype(output.dtype, run.trial)
+    if dtype != wanted or array.dtype != getattr(torch, wanted):
+        return sentences.differs(output.name, "dtype", dtype, wanted)
+    return ""
+
+
+def _dtype(declared: str, trial: Trial) -> str:
+    if declared != "input":
+        return declared
+    first = next(t for t in trial.sent.values())
+    return str(first.dtype).removeprefix("torch.")
+
+
+def _modified(exercise: Exercise, run: Run) -> Fields | None:
+    """An input is not what it was before the call."""
+    modified = _texts(run.reply.header.get("modified"))
+    if not modified:
+        return None
+    return {"status": "contract", "argument": modified[0], "detail": sentences.modified(modified)}
+
+
+def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
+    """A returned tensor whose elements no kernel stored."""
+    if exercise.kind != "triton" or any(t.numel() == 0 for t in run.trial.sent.values()):
+        return None
+    moved = run.reply.header.get("io") or {}
+    for number, output in enumerate(exercise.outputs):
+        tensor = run.outputs[output.name]
+        stored = (moved.get(f"#{number}") or [0, 0])[1]
+        if stored >= tensor.nbytes:
+            continue
+        nans = bool(tensor.isnan().any()) if tensor.is_floating_point() else False
+        status = "uninitialised" if nans or stored else "forbidden"
+        return {
+            "status": status,
+            "output": output.name,
+            "detail": sentences.unwritten(output.name, stored, tensor.nbytes, nans),
+        }
+    return None
+
+
+def _numbers(exercise: Exercise, run: Run) -> Fields | None:
+    """The comparer's worst finding."""
+    result, trial = run.result, run.trial
+    if exercise.kind == "python":
+        return _plain(run)
+    findings = numerics.compare(run.outputs, trial.reference, trial.limits, trial.tiles)
+    worst = numerics.worst(findings)
+    result.error, result.limit = worst.error, worst.limit
+    if worst.status == "pass":
+        return None
+    return {
+        "status": worst.status,
+        "detail": worst.sentence,
+        "output": worst.output,
+        "where": Where(**worst.where) if worst.where else None,
+    }
+
+
+def _plain(run: Run) -> Fields | None:
+    """Numbers, tuples and dictionaries: equal, or the first place where they differ."""
+    said = run.reply.header["returned"]
+    values = [item.get("value") for item in said["items"]]
+    got = values if said.get("type") == "tuple" else values[0]
+    expected = sentences.as_json(list(run.trial.reference.values()))
+    expected = expected if len(expected) > 1 else expected[0]
+    detail = sentences.first_difference(expected, got)
+    return {"status": "wrong", "detail": detail} if detail else None
+
+
+def _order(exercise: Exercise, run: Run) -> Fields | None:
+    """Programs in reversed order gave other bits."""
+    same = run.reply.header.get("same_reversed")
+    if not isinstance(same, list) or all(same):
+        return None
+    output = exercise.outputs[same.index(False)].name
+    return {"status": "race", "output": output, "detail": sentences.order_matters(output)}
+
+
+def _line(error: dict[str, Any]) -> str:
+    if not error.get("line"):
+        return ""
+    source = str(error.get("source", "")).strip()
+    return f"line {error['line']}" + (f': "{source}"' if source else "")
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(v) for v in value] if isinstance(value, list) else []

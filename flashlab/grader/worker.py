@@ -1,0 +1,283 @@
+"""One run of an answer in its own process: inputs in; raw outputs, tally and what went wrong out.
+
+It decides nothing: the grader judges the bytes. A class sandbox mounts only torch, Triton, numpy,
+``flashlab.iocount``, ``flashlab.pipeline``, this file and the three beside it that it needs.
+"""
+
+import contextlib
+import dataclasses
+import os
+import sys
+import time
+import traceback
+import zlib
+from typing import Any
+
+import torch
+import triton
+
+from flashlab import iocount
+from flashlab.grader import guard, protocol
+from flashlab.loading import load_module
+
+try:
+    from flashlab import aot
+except ImportError:  # not in a sandbox
+    aot = None
+
+PRINTED_LIMIT = 64 << 10
+FOREIGN = (os.path.dirname(iocount.__file__) + os.sep, os.path.dirname(triton.__file__) + os.sep)
+
+
+def prepare() -> None:
+    """Settings that every fork inherits: one thread, NaN in fresh memory. No torch operation."""
+    torch.set_num_threads(1)
+    torch._C._set_deterministic_algorithms(True, warn_only=True)  # public setter: imports inductor
+    torch._C._set_deterministic_fill_uninitialized_memory(True)
+
+
+def main(request: dict[str, Any], payload: bytearray, reply_fd: int) -> None:
+    """Run one request and write its one reply frame."""
+    header, arrays = Run(request, payload).reply()
+    size = sum(a.untyped_storage().nbytes() for a in arrays)
+    if size > request["reply_limit"]:
+        header["arrays"], arrays = [], []
+    protocol.write(reply_fd, protocol.frame(header, [protocol.storage_bytes(a) for a in arrays]))
+
+
+class Run:
+    """One answer, one call: module, inputs, recorder, reply."""
+
+    def __init__(self, request: dict[str, Any], payload: bytearray) -> None:
+        self.request = request
+        self.inputs = protocol.views(request["tensors"], payload)
+        self.watch = guard.Watch(request["filename"], request["torch_allowed"], FOREIGN)
+        self.launches: list[dict[str, Any]] = []
+        self.bytes = TensorBytes()
+        self.header: dict[str, Any] = {"run": request["run"], "arrays": []}
+
+    def reply(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
+        """Run everything asked for; header and returned arrays."""
+        sys.stdout = sys.stderr = _Printed()
+        sums = {name: _checksum(t) for name, t in self.inputs.items()}
+        arrays: list[torch.Tensor] = []
+        start = time.monotonic()
+        try:
+            arrays = self._run()
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: said which
+            self.header["error"] = describe(error, self.request["filename"])
+        self.header |= {
+            "seconds": time.monotonic() - start,
+            "breaches": self.watch.breaches,
+            "copies": self.watch.copies,
+            "largest": self.watch.largest,
+            "launches": self.launches,
+            "modified": [n for n, t in self.inputs.items() if _checksum(t) != sums[n]],
+        }
+        return self.header, arrays
+
+    def _run(self) -> list[torch.Tensor]:
+        request = self.request
+        guard.forbid(self.watch)
+        with self.watch:
+            module = load_module(request["text"], request["filename"])
+            for name, value in request["constants"].items():
+                setattr(module, name, value)
+            function = getattr(module, request["function"])
+            returned, tally = self._call(function, "forward")
+            self.header["returned"], arrays = contents(returned, self.inputs)
+            self.header["arrays"] = [protocol.spec(str(i), a) for i, a in enumerate(arrays)]
+            self.header["io"] = self.bytes.by_tensor(self.inputs, arrays_of(returned))
+            self.header["tally"] = tally.to_json() if hasattr(tally, "to_json") else {}
+            if request["reversed"]:
+                self.header["phase"] = "reversed"
+                again = contents(self._call(function, "reversed")[0], self.inputs)[1]
+                self.header["same_reversed"] = [
+                    a.shape == b.shape and _checksum(a) == _checksum(b)
+                    for a, b in zip(arrays, again, strict=False)
+                ]
+        return arrays
+
+    def _call(self, function: Any, order: str) -> tuple[Any, Any]:
+        arguments = {
+            name: self.inputs[name] if kind == "tensor" else kind["value"]
+            for name, kind in self.request["arguments"].items()
+        }
+        on_launch = self._on_launch if order == "forward" else self._name_outputs
+        with _recorder(order, on_launch) as tally:
+            self.bytes.start(tally)
+            returned = function(**arguments)
+        self.bytes.finish()
+        return returned, tally
+
+    def _name_outputs(self, kernel: Any, grid: Any, bound: dict[str, Any], options: Any) -> None:
+        for name, value in bound.items():
+            if isinstance(value, torch.Tensor):
+                if value.untyped_storage().data_ptr() in self.watch.fresh:
+                    self.bytes.tally.outputs.add(name)
+
+    def _on_launch(self, kernel: Any, grid: Any, bound: dict[str, Any], options: Any) -> None:
+        self._name_outputs(kernel, grid, bound, options)
+        self.bytes.launch(bound)
+        tiles = {k: v for k, v in bound.items() if k.isupper() and type(v) is int}
+        launch = {"kernel": getattr(kernel, "__name__", "?"), "tiles": tiles, "grid": list(grid)}
+        if aot is not None and len(self.launches) < 16:
+            try:
+                described = aot.describe_launch(kernel, grid, bound, options)
+                launch["described"] = dataclasses.asdict(described)
+            except Exception as error:
+                launch["undescribed"] = str(error)
+        self.launches.append(launch)
+
+
+class TensorBytes:
+    """Bytes per tensor: what each kernel argument moved, gathered by the storage it points at."""
+
+    def __init__(self) -> None:
+        self.tally: Any = None
+        self.moved: dict[int, list[int]] = {}  # storage address -> [loaded, stored]
+        self._bound: dict[str, int] = {}
+        self._before: dict[str, tuple[int, int]] = {}
+
+    def start(self, tally: Any) -> None:
+        self.tally, self._bound, self._before = tally, {}, {}
+
+    def launch(self, bound: dict[str, Any]) -> None:
+        self.finish()
+        self._bound = {
+            n: v.untyped_storage().data_ptr()
+            for n, v in bound.items()
+            if isinstance(v, torch.Tensor)
+        }
+
+    def finish(self) -> None:
+        """Credit what was moved since the last launch began."""
+        for name, storage in self._bound.items():
+            now = (self.tally.load_bytes(name), self.tally.store_bytes(name))
+            old = self._before.get(name, (0, 0))
+            entry = self.moved.setdefault(storage, [0, 0])
+            entry[0] += now[0] - old[0]
+            entry[1] += now[1] - old[1]
+            self._before[name] = now
+        self._bound = {}
+
+    def by_tensor(
+        self, inputs: dict[str, torch.Tensor], outputs: list[torch.Tensor]
+    ) -> dict[str, list[int]]:
+        """Bytes loaded and stored by input name and output number; the rest is "scratch"."""
+        names = {t.untyped_storage().data_ptr(): n for n, t in inputs.items()}
+        names |= {t.untyped_storage().data_ptr(): f"#{i}" for i, t in enumerate(outputs)}
+        result: dict[str, list[int]] = {}
+        for storage, (loaded, stored) in self.moved.items():
+            entry = result.setdefault(names.get(storage, "scratch"), [0, 0])
+            entry[0] += loaded
+            entry[1] += stored
+        return result
+
+
+def _recorder(order: str, on_launch: Any) -> Any:
+    if iocount.count_io.__module__.endswith("_triton.trace"):
+        return _prototype(on_launch)
+    return iocount.count_io(order=order, poison=True, on_launch=on_launch)
+
+
+@contextlib.contextmanager
+def _prototype(on_launch: Any) -> Any:
+    with iocount.count_io(poison=True) as tally:
+        begin = tally.begin
+
+        def first(ex: Any, dev: Any, kw_dev: Any, hst: Any, kw_hst: Any) -> None:
+            on_launch(ex.fn, ex.grid, {**dict(zip(ex.arg_names, dev, strict=False)), **kw_dev}, {})
+            begin(ex, dev, kw_dev, hst, kw_hst)
+
+        tally.begin = first
+        yield tally
+
+
+def arrays_of(returned: Any) -> list[torch.Tensor]:
+    """The tensors among what a function returned."""
+    items = returned if isinstance(returned, tuple | list) else (returned,)
+    return [t for t in items if isinstance(t, torch.Tensor)]
+
+
+def contents(
+    returned: Any, inputs: dict[str, torch.Tensor]
+) -> tuple[dict[str, Any], list[torch.Tensor]]:
+    """What came back, in words, and compact copies of its plain tensors."""
+    items = returned if isinstance(returned, tuple) else (returned,)
+    said, arrays = [], []
+    for item in items[:16]:
+        one: dict[str, Any] = {"type": type(item).__name__}
+        if type(item) is torch.Tensor:
+            one |= {
+                "array": len(arrays),
+                "dtype": str(item.dtype).removeprefix("torch."),
+                "shape": list(item.shape),
+                "device": item.device.type,
+            }
+            copy = torch.empty(item.shape, dtype=item.dtype)
+            arrays.append(copy.copy_(item.detach()))
+        elif isinstance(item, torch.Tensor):
+            one["subclass"] = True
+        else:
+            one["value"] = plain(item)
+        said.append(one)
+    return {"type": type(returned).__name__, "count": len(items), "items": said}, arrays
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A number, text, list or dictionary as JSON holds it; anything else by its type's name."""
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if depth < 6 and isinstance(value, list | tuple):
+        return [plain(v, depth + 1) for v in value[:4096]]
+    if depth < 6 and isinstance(value, dict):
+        return {str(k): plain(v, depth + 1) for k, v in list(value.items())[:4096]}
+    return {"type": type(value).__name__}
+
+
+def describe(error: BaseException, filename: str) -> dict[str, Any]:
+    """An exception as data: class names, text, and the answer's line where one is on the stack."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
+    said = {
+        "types": [c.__name__ for c in type(error).__mro__],
+        "message": str(error)[:4000],
+        "line": frames[-1].lineno if frames else 0,
+        "source": (frames[-1].line or "") if frames else "",
+        "traceback": "".join(traceback.format_exception(error, limit=-12))[-6000:],
+    }
+    for name in ("kind", "argument", "line", "source"):
+        value = getattr(error, name, None)
+        if isinstance(value, str | int) and value:
+            said[name] = value
+    if isinstance(error, SyntaxError):
+        said["line"], said["source"] = error.lineno or 0, (error.text or "").strip()
+    if isinstance(error, SystemExit):
+        said["code"] = str(error.code)
+    return said
+
+
+def _checksum(tensor: torch.Tensor) -> int:
+    return zlib.crc32(protocol.storage_bytes(tensor))
+
+
+class _Printed:
+    """Standard output of the answer, cut off at a limit; what is written survives a crash."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.left = PRINTED_LIMIT
+
+    def write(self, text: str) -> int:
+        data = text.encode("utf-8", "replace")[: self.left]
+        self.left -= len(data)
+        if data:
+            os.write(1, data)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def isatty(self) -> bool:
+        return False

@@ -1,0 +1,38 @@
+"""Contracts and references of the first kernels on vectors: torch, no Triton. Floor: core."""
+
+import torch
+from torch import Tensor
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def check_inputs(x, a):
+    """Raise a ValueError that says what is wrong with x or a."""
+    if not isinstance(x, torch.Tensor) or x.dim() != 1:
+        came = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+        raise ValueError(f"x must be a tensor [N], not {came}: flatten it")
+    if x.dtype not in DTYPES:
+        raise ValueError(f"x must have one of the dtypes {DTYPES}, not {x.dtype}: cast it")
+    if not isinstance(a, int | float):
+        raise ValueError(f"a must be a Python number, not {type(a).__name__}: pass a float")
+
+
+def vector_scale(x: Tensor, a: float) -> Tensor:
+    """Every element of a vector times a number.
+
+    y_i = a * x_i, rounded once.
+
+    Args:
+        x: [N]; any length (0 too), any stride; float16, bfloat16 or float32 (here also float64).
+        a: the factor, a Python number.
+
+    Returns:
+        y: [N], contiguous; dtype and device of x.
+
+    Raises:
+        ValueError: x is not one-dimensional or of another dtype, or a is not a number.
+
+    Source: the "scale" kernel of McCalpin's STREAM benchmark.
+    """
+    check_inputs(x, a)
+    return (x.double() * a).to(x.dtype)

@@ -1,0 +1,48 @@
+"""Colours of all pictures as CSS variables, light and dark; safe for colour-blind readers."""
+
+# Okabe and Ito's set (jfly.uni-koeln.de/color, 2008), darkened or lightened for contrast of text.
+LIGHT = {
+    "ink": "#1b1f24",
+    "soft": "#57606a",
+    "paper": "#ffffff",
+    "panel": "#f3f5f8",
+    "line": "#c4cad2",
+    "blue": "#0072b2",
+    "orange": "#d55e00",
+    "green": "#007a5a",
+    "sky": "#b8dcf2",
+    "sand": "#f6e0b5",
+    "grey": "#e3e7ec",
+}
+DARK = {
+    "ink": "#e8ecf1",
+    "soft": "#a8b1bc",
+    "paper": "#14181d",
+    "panel": "#1f252c",
+    "line": "#48525d",
+    "blue": "#56b4e9",
+    "orange": "#f0913f",
+    "green": "#3ccb9f",
+    "sky": "#1e4a66",
+    "sand": "#5b4717",
+    "grey": "#2b333b",
+}
+
+
+def css(scope: str = ":root") -> str:
+    """CSS that sets ``--fl-<name>`` for light and dark pages, by system setting or by theme.
+
+    Args:
+        scope: Selector of the element that holds the picture.
+    """
+
+    def block(colours: dict[str, str]) -> str:
+        return "".join(f"--fl-{name}:{value};" for name, value in colours.items())
+
+    light, dark = block(LIGHT), block(DARK)
+    return (
+        f"{scope}{{{light}color-scheme:light}}"
+        f"@media (prefers-color-scheme:dark){{{scope}{{{dark}color-scheme:dark}}}}"
+        f"{scope}[data-theme=light]{{{light}color-scheme:light}}"
+        f"{scope}[data-theme=dark]{{{dark}color-scheme:dark}}"
+    )

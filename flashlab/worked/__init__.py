@@ -1,0 +1,1 @@
+"""Kernels that chapters study, none of them an answer. Floor: core."""

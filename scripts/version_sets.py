@@ -1,0 +1,75 @@
+"""Repeat the core tests with the other supported sets of versions (`make test` runs it last).
+
+One set is what Colab has, the other is the newest Triton. Each is made once, in a git-ignored
+folder beside .venv, and stamped like .venv itself.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+from setup_env import ROOT, VENV, Refused, install_torch_cpu, make_venv, once, pip, say
+
+COLAB_TORCH = "2.13.0"
+COLAB = (
+    "triton==3.6.0",
+    "numpy==2.1.3",
+    "ipywidgets==7.7.1",
+    "ipython==7.34.0",
+    "ipykernel==6.17.1",
+    "matplotlib==3.10.0",
+    "nbclient==0.10.4",
+    "nbformat==5.11.1",
+    "rich==15.0.0",
+    "pytest==9.2.0",
+)
+TRITON39 = ("triton==3.9.0",)
+
+
+def key(*packages):
+    """The stamp of a set of packages."""
+    return hashlib.sha256(" ".join(packages).encode()).hexdigest()
+
+
+def colab():
+    """An environment with Colab's versions: its Python, and no environment variables."""
+    venv = os.path.join(ROOT, ".venv-colab")
+    python = os.path.join(VENV, "bin", "python")
+
+    def install():
+        say("Making .venv-colab: Triton 3.6, IPython 7.34, ipywidgets 7.7 (a minute or two)")
+        return install_torch_cpu(venv, COLAB_TORCH) and pip(venv, "--quiet", *COLAB)
+
+    make_venv(venv, python)
+    once(venv, "packages", key(COLAB_TORCH, *COLAB), install)
+    return os.path.join(venv, "bin", "python"), {}
+
+
+def triton39():
+    """The course's own Python, and the environment variable that lays Triton 3.9 over its own."""
+    overlay = os.path.join(ROOT, ".venv-triton39")
+    os.makedirs(overlay, exist_ok=True)
+
+    def install():
+        say("Making .venv-triton39 (a minute)")
+        return pip(VENV, "--quiet", "--no-deps", "--upgrade", "--target", overlay, *TRITON39)
+
+    once(overlay, "packages", key(*TRITON39), install)
+    return os.path.join(VENV, "bin", "python"), {"PYTHONPATH": overlay}
+
+
+def test(name, make):
+    """Make a set and run the core tests in it; True if they pass."""
+    python, more = make()
+    say(f"core tests with the set of versions {name}")
+    command = [python, "-m", "pytest", "-m", "core and not slow", "-q"]
+    return subprocess.call(command, cwd=ROOT, env={**os.environ, **more}) == 0
+
+
+if __name__ == "__main__":
+    try:
+        passed = [test(make.__name__, make) for make in (colab, triton39)]
+    except Refused as refused:
+        sys.exit(f"flashlab: {refused}")
+    sys.exit(0 if all(passed) else 1)

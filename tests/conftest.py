@@ -1,0 +1,97 @@
+"""What every test gets: a home and a workspace of its own, and fresh memory full of NaN."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+REAL_HOME = Path.home()
+# Repeated with the other supported sets of versions: what touches Triton, numpy or IPython.
+CORE = (
+    "aot device entry exercise fill hardware iocount kernels notebook numerics pipeline "
+    "reference sources transplant worked workspace"
+).split()
+
+
+def pytest_configure() -> None:
+    """Fill every fresh ``torch.empty`` with NaN, so that an element nobody stored is seen.
+
+    The private setter: ``torch.use_deterministic_algorithms`` imports the compiler first.
+    """
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
+
+
+def _is_core(path: Path) -> bool:
+    names = [*path.relative_to(ROOT / "tests").parts[:-1], path.stem.removeprefix("test_")]
+    return any(name.split("_")[0] in CORE for name in names)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m core`` leave the other files unread: they import packages of other sets."""
+    if config.getoption("markexpr").startswith("core") and collection_path.suffix == ".py":
+        return None if _is_core(collection_path) else True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the core tests; GPU tests say what runs them where there is no GPU."""
+    capability = torch.cuda.get_device_capability()[0] if torch.cuda.is_available() else 0
+    for item in items:
+        if _is_core(item.path):
+            item.add_marker(pytest.mark.core)
+        for marker, least in (("gpu", 7), ("hopper", 9)):
+            if item.get_closest_marker(marker) and capability < least:
+                reason = f"not run on this tier: `make test` on a machine with a {marker} runs it"
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def own_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, caches: Path
+) -> Path:
+    """A new home folder, and a workspace in it that nothing has made yet; returns the home."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.startswith(("JUPYTER", "IPYTHON", "XDG_", "FLASHLAB_", "TRITON_INTERPRET")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("FLASHLAB_WORK", str(home / "work"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv("MPLCONFIGDIR", str(caches / "matplotlib"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(caches / "triton"))
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    return home
+
+
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Caches that tests may share: compiled kernels, fonts."""
+    return tmp_path_factory.mktemp("caches")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def learners_files_stay_untouched() -> Iterator[None]:
+    """Fails the run if a test wrote into ``work/`` or left something new in the home folder."""
+    before = _learners_files()
+    yield
+    changed = sorted(before.items() ^ _learners_files().items())
+    assert not changed, (
+        f"tests touched a learner's files: {[str(path) for path, _ in changed][:5]}"
+    )
+
+
+def _learners_files() -> dict[Path, float]:
+    """Files of the real workspaces with their times; names alone in the home folder.
+
+    Other programs write there meanwhile, so that times say nothing.
+    """
+    found = {}
+    for workspace in (ROOT / "work", REAL_HOME / "flashlab-work"):
+        found |= {path: path.stat().st_mtime for path in workspace.rglob("*") if path.is_file()}
+    for folder in ("", ".config", ".local/share"):
+        found |= dict.fromkeys((REAL_HOME / folder).glob("*"), 0.0)
+    return found

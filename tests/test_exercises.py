@@ -1,0 +1,178 @@
+"""Every exercise by itself: the solution passes, every mistake fails as declared, trivial answers fail.
+
+Runs each call in this process, under the recorder and the comparer; the grader's own tests repeat
+the mistakes in workers. A mutant runs the case that it breaks and the first case, not all of them.
+"""
+
+import importlib
+import linecache
+import types
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from flashlab import exercises, iocount, numerics, sources
+from flashlab.exercise import Case, Exercise, Mistake
+from flashlab.holes import without_markers
+
+SENTINEL = {2: (torch.int16, 0x7FB7), 4: (torch.int32, 0x7FB75EAD)}  # NaNs nobody computes
+COUNTED = {  # exception of the recorder -> status
+    "OutOfBounds": "oob",
+    "RaceError": "race",
+    "UninitialisedRead": "uninitialised",
+    "MissingOther": "uninitialised",
+}
+LOADED: dict[str, types.ModuleType] = {}
+
+
+class Fresh(TorchDispatchMode):
+    """Fills what ``torch.empty`` makes with the sentinel, so that unwritten elements are known."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if func.__name__.startswith("empty") and made.element_size() in SENTINEL:
+            kind, value = SENTINEL[made.element_size()]
+            if made.numel():
+                made.view(kind).fill_(value)
+        return made
+
+
+def load(text: str) -> types.ModuleType:
+    """The text as a module; the same text gives the same module."""
+    if text not in LOADED:
+        name = f"<answer {len(LOADED)}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        LOADED[text] = types.ModuleType(name)
+        LOADED[text].__file__ = name
+        exec(compile(text, name, "exec"), LOADED[text].__dict__)
+    return LOADED[text]
+
+
+def inputs_of(exercise: Exercise, case: Case, tiles: dict[str, int]) -> dict:
+    generator = torch.Generator().manual_seed(case.seed)
+    return dict(exercise.make_inputs(case.sizes(tiles), getattr(torch, case.dtype), generator))
+
+
+def reference_of(exercise: Exercise, inputs: dict) -> dict[str, torch.Tensor]:
+    module, name = exercise.reference.split(":")
+    exact = {k: v.double() if torch.is_tensor(v) else v for k, v in inputs.items()}
+    got = getattr(importlib.import_module(module), name)(**exact)
+    return dict(zip((o.name for o in exercise.outputs), _tuple(got), strict=True))
+
+
+def _tuple(got) -> tuple:
+    return got if isinstance(got, tuple) else (got,)
+
+
+def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
+    """(status, sentence, tally) of one call."""
+    inputs = inputs_of(exercise, case, tiles)
+    call = dict(inputs)
+    if exercise.tiles_as == "arguments":
+        call |= {name.lower(): size for name, size in tiles.items()}
+    module = load(text)
+    if exercise.tiles_as == "constants":
+        vars(module).update(tiles)
+    try:
+        with iocount.count_io(poison=True) as tally, Fresh():
+            got = _tuple(getattr(module, exercise.functions[0])(**call))
+    except iocount.KernelError as error:
+        status = COUNTED.get(type(error).__name__) or getattr(error, "kind", "compile")
+        return status, str(error), None
+    outputs = dict(zip((o.name for o in exercise.outputs), got, strict=True))
+    for name, out in outputs.items():
+        kind, value = SENTINEL[out.element_size()]
+        if bool((out.view(kind) == value).any()):
+            return "uninitialised", f"{name} is not written everywhere", tally
+    reference = reference_of(exercise, inputs)
+    dtype = getattr(torch, case.dtype)
+    allowed = numerics.limits(reference, exercise.honest(inputs), inputs, dtype)
+    worst = numerics.worst(numerics.compare(outputs, reference, allowed, tiles))
+    return worst.status, worst.sentence, tally
+
+
+def runs(exercise: Exercise) -> list:
+    return [
+        pytest.param(exercise, case, pair, id=f"{exercise.slug}-{case.name}-{pair}")
+        for case in exercise.cases
+        for pair in case.pairs
+    ]
+
+
+ALL = [exercises.get(slug) for slug in exercises.SYLLABUS]
+
+
+@pytest.mark.parametrize(("exercise", "case", "pair"), [r for e in ALL for r in runs(e)])
+def test_solution_passes_and_moves_exactly_the_budget(exercise, case, pair):
+    tiles = exercise.tiles(pair)
+    text = without_markers(sources.solution_text(exercise.slug))
+    status, sentence, tally = run(text, exercise, case, tiles)
+    assert status == "pass", sentence
+    if exercise.budget:
+        itemsize = getattr(torch, case.dtype).itemsize
+        budget = exercise.budget(case.sizes(tiles), tiles, itemsize)
+        moved = {
+            name: (tally.load_bytes(f"{name}_ptr"), tally.store_bytes(f"{name}_ptr"))
+            for name in budget
+        }
+        assert moved == dict(budget)
+        assert tally.load_bytes() + tally.store_bytes() == sum(map(sum, budget.values()))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    [pytest.param(e, m, id=f"{e.slug}-{m.slug}") for e in ALL for m in e.mistakes],
+)
+def test_mistake_fails_the_case_it_breaks_as_declared(exercise: Exercise, mistake: Mistake):
+    text = sources.mutant(sources.solution_text(exercise.slug), mistake)
+    case = exercise.case(mistake.breaks)
+    found = [run(text, exercise, case, exercise.tiles(pair)) for pair in case.pairs]
+    failed = next((f for f in found if f[0] != "pass"), found[0])
+    assert failed[0] == mistake.expect, failed[1]
+
+
+def trivial(exercise: Exercise, inputs: dict, reference: dict) -> dict[str, torch.Tensor]:
+    """Answers that need no thought, for the first output."""
+    first = reference[exercise.outputs[0].name]
+    answers = {"zeros": torch.zeros_like(first)}
+    v = inputs.get("v")
+    if v is not None and v.shape[2]:
+        answers["mean of V"] = v.double().mean(2, keepdim=True).expand(first.shape)
+        answers["V[0]"] = v.double()[:, :, :1].expand(first.shape)
+    return answers
+
+
+@pytest.mark.parametrize(("exercise", "case", "pair"), [r for e in ALL for r in runs(e)])
+def test_trivial_answers_miss_by_ten_limits(exercise, case, pair):
+    inputs = inputs_of(exercise, case, exercise.tiles(pair))
+    reference = reference_of(exercise, inputs)
+    name = exercise.outputs[0].name
+    honest = exercise.honest(inputs)
+    limit = numerics.limits(reference, honest, inputs, getattr(torch, case.dtype))[name].limit
+    errors = {
+        answer: numerics.max_error(out, reference[name]) / max(limit, 1e-300)
+        for answer, out in trivial(exercise, inputs, reference).items()
+    }
+    accepted = [answer for answer, ratio in errors.items() if ratio < 10]
+    assert bool(accepted) == bool(case.trivial), errors
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=[e.slug for e in ALL])
+def test_exercise_is_complete(exercise):
+    holes = sources.holes(sources.solution_text(exercise.slug))
+    assert len(exercise.steps) == len(holes)
+    assert 3 <= len(exercise.hints) <= 4
+    names = [c.name for c in exercise.cases]
+    assert len(set(names)) == len(names)
+    assert len({m.slug for m in exercise.mistakes}) == len(exercise.mistakes)
+    assert any(c.pairs == (0, 1, 2) for c in exercise.cases if c.group == "core")
+    assert sum(c.own for c in exercise.cases) == 3
+    assert [c.group for c in exercise.cases] == sorted(
+        (c.group for c in exercise.cases), key=("core", "ragged", "causal", "hostile").index
+    )
+
+
+def test_an_unknown_slug_suggests_the_nearest():
+    with pytest.raises(KeyError, match="did you mean 'flash_forward'"):
+        exercises.get("flash_foward")

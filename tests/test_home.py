@@ -1,0 +1,83 @@
+"""The course home as HTML: where a learner stands and what comes next."""
+
+import json
+
+import pytest
+
+from flashlab import device, exercises, home
+from flashlab.workspace import Workspace
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A workspace with a chapter and a lab notebook of chapter 00."""
+    for name, heading in (("chapters/00_start_here", "# 00 · start here"), ("labs/00_first", "")):
+        path = tmp_path / f"{name}.ipynb"
+        path.parent.mkdir()
+        path.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": [heading]}]}))
+    return tmp_path
+
+
+def test_a_new_learner_is_sent_to_the_first_exercise(root):
+    page = home.page(root)
+    assert f"<b>0 of {len(exercises.SYLLABUS)}</b> exercises passed" in page
+    first = exercises.get(exercises.SYLLABUS[0])
+    assert f"<b>Next: {first.title}</b>" in page
+    assert '<a href="chapters/00_start_here.ipynb">read the chapter</a>, then' in page
+    assert '<a href="labs/00_first.ipynb">do the lab</a>' in page
+    assert page.count("not checked yet") == len(exercises.SYLLABUS)
+
+
+def test_a_chapter_is_called_by_its_first_heading(root):
+    assert '<a href="chapters/00_start_here.ipynb">Start here</a>' in home.page(root)
+
+
+def test_a_notebook_without_a_heading_is_called_by_its_file(root):
+    (root / "chapters" / "00_start_here.ipynb").write_text("no notebook")
+    assert '<a href="chapters/00_start_here.ipynb">Start here</a>' in home.page(root)
+
+
+def test_progress_and_hints_are_shown(root):
+    slug = exercises.SYLLABUS[0]
+    workspace = Workspace.current()
+    workspace.record_check(slug, "hash", "wrong", 45.0, "cpu")
+    workspace.record_hint(slug, 2)
+    assert "best so far 45 points: wrong, 2 hints opened" in home.page(root)
+    workspace.record_check(slug, "other", "pass", 92.5, "cpu")
+    page = home.page(root)
+    assert "✓ passed, 92.5 points (cpu), 2 hints opened" in page
+    assert f"<b>1 of {len(exercises.SYLLABUS)}</b> exercises passed" in page
+
+
+def test_an_exercise_without_a_notebook_is_started_by_the_command(root, monkeypatch):
+    for slug in exercises.SYLLABUS:
+        if exercises.get(slug).chapter == "00":
+            Workspace.current().record_check(slug, "hash", "pass", 100.0, "cpu")
+    todo = next(s for s in exercises.SYLLABUS if exercises.get(s).chapter != "00")
+    assert f"<code>flashlab start {todo}</code>" in home.page(root)
+
+
+def test_at_the_end_there_is_nothing_left(root):
+    for slug in exercises.SYLLABUS:
+        Workspace.current().record_check(slug, "hash", "pass", 100.0, "gpu")
+    assert f"All {len(exercises.SYLLABUS)} exercises passed." in home.page(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "says"),
+    [
+        ("", 0, "tier <b>cpu</b>"),
+        ("Tesla T4", 75, "correctness only, no speed points"),
+        ("NVIDIA A100", 80, "on the GPU for speed"),
+        ("NVIDIA H200", 90, "Hopper-only parts"),
+    ],
+)
+def test_the_tier_is_named_with_what_it_means(root, monkeypatch, name, capability, says):
+    monkeypatch.setattr(device, "detect", lambda: device.classify(name, capability))
+    assert says in home.page(root)
+
+
+def test_names_from_files_are_escaped(root):
+    cells = [{"cell_type": "markdown", "source": ["# 00 <b>bold</b>"]}]
+    (root / "chapters" / "00_start_here.ipynb").write_text(json.dumps({"cells": cells}))
+    assert "&lt;b&gt;bold" in home.page(root)
