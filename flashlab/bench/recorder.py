@@ -1,4 +1,4 @@
-"""What recording costs: CPU time of one tile step of flash forward, beside the plain interpreter. Floor: course."""
+"""What recording costs: CPU time of a flash tile step, beside the plain interpreter."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def step_ms(block_m: int, block_n: int, head_dim: int) -> float:
 
 
 def measure() -> dict[tuple[int, int, int], dict[str, float]]:
-    """Size -> {"plain", "recorded", "unchecked": milliseconds a step}; "unchecked" leaves races and poison out."""
+    """Size -> {"plain", "recorded", "unchecked": ms a step}; unchecked: no races, no poison."""
     from flashlab.iocount import count_io
 
     plain = _plain()
@@ -97,7 +97,7 @@ def main() -> None:
         print(json.dumps([step_ms(*size) for size in SIZES]))
         return
     print(
-        f"CPU time of one tile step of flash forward, Triton {triton.__version__} (best of {_REPEATS})"
+        f"CPU time of a flash forward tile step, Triton {triton.__version__} (best of {_REPEATS})"
     )
     print(f"{'tile':>12s} {'plain':>10s} {'recorded':>10s} {'unchecked':>10s} {'faster':>8s}")
     for (m, n, d), ms in measure().items():

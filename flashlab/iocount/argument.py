@@ -1,4 +1,4 @@
-"""Tensors as a launch sees them: windows of virtual addresses, the views' holes, the storages behind. Floor: core.
+"""Tensors as a launch sees them: windows of virtual addresses, holes of views, storages.
 
 Every tensor argument of a launch owns a window of 2^40 virtual byte addresses. A pointer therefore
 says which argument it came from even where two arguments share memory, and a stray address is
@@ -20,7 +20,7 @@ _MIDDLE = 1 << (WINDOW_BITS - 1)
 
 
 class Storage:
-    """One torch storage for as long as it lives: which of its elements are written, and where it is.
+    """One torch storage for as long as it lives: where it is, which elements are written.
 
     ``written`` is None where every element counts as written: all tensors but declared outputs.
     ``unit`` is the smallest element size, in bytes, under which the storage was seen.
@@ -53,18 +53,20 @@ class Storage:
                 self.written = None
             self.unit = item
 
-    def expect(self, name: str, tensor: Tensor) -> None:
-        """From now on the elements of ``tensor`` count as not yet written."""
+    def expect(self, name: str, tensor: Tensor) -> bool:
+        """Let ``tensor`` count as not yet written; False when it was declared before."""
         self.see(tensor.element_size())
+        view = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
+        if any(view == tuple(known) for _, *known in self.outputs):
+            return False
         if self.written is None:
             self.written = Shadow(self.nbytes // self.unit, {"written": bool}, self.sparse)
             if not self.written.sparse:
                 self.written["written"][:] = True
-        self.outputs.append(
-            (name, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
-        )
+        self.outputs.append((name, *view))
         if not self.written.sparse and tensor.numel():
-            self._view(*self.outputs[-1][1:], tensor.element_size())[...] = False
+            self._view(*view, tensor.element_size())[...] = False
+        return True
 
     def _view(
         self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, item: int
@@ -93,9 +95,9 @@ class Storage:
 class LaunchShadow:
     """Who wrote and who read first each element of a storage, in one launch.
 
-    Programs are labelled 1, 2, ... in the order in which they run; ``writer`` holds minus the label
-    for an atomic update. Programs run one after another, so the first reader and the last writer
-    are all that a race check needs.
+    Programs are labelled 1, 2, ... in the order in which they run; ``writer`` holds minus the
+    label for an atomic update. Programs run one after another, so the first reader and the last
+    writer are all that a race check needs.
     """
 
     def __init__(self, storage: Storage) -> None:

@@ -1,4 +1,4 @@
-"""The rules of memory that every access is held to, and the words when one is broken. Floor: core."""
+"""The rules of memory that every access is held to, and the words when one is broken."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def out_of_bounds(
     if low < 0:
         far.append(f"up to {_elements(-low, arg.item)} ({-low:,d} bytes) before the start")
     what = (
-        f"tl.{kind} of argument '{arg.name}' goes out of bounds: {int(bad.sum())} of {offset.size} active "
-        f"lanes, {' and '.join(far)} (first bad lane {lane} of a {list(shape)} tile; '{arg.name}' has shape "
-        f"{arg.shape}, strides {arg.strides})"
+        f"tl.{kind} of argument '{arg.name}' goes out of bounds: {int(bad.sum())} of "
+        f"{offset.size} active lanes, {' and '.join(far)} (first bad lane {lane} of a "
+        f"{list(shape)} tile; '{arg.name}' has shape {arg.shape}, strides {arg.strides})"
     )
     return rec.error(
         OutOfBounds,
@@ -81,7 +81,7 @@ def _cause(arg: Argument, bad: np.ndarray) -> str:
         and (((elements % _WRAP) * arg.item) < max(arg.span, 1)).all()
         or bad.min() <= -(1 << 31)
     ):
-        return "An int32 offset overflowed: make the program id or the stride int64 before multiplying"
+        return "An int32 offset overflowed: make the program id or stride int64 first"
     if bad.min() < 0:
         return "Is a row or tile index negative, or a stride wrong?"
     if elements.min() >= 4 * max(1, arg.elements):
@@ -95,9 +95,9 @@ def in_padding(
     """The error for elements that lie between the rows of a strided view."""
     first = arg.index(int(as_indices(own)[bad][0]))
     what = (
-        f"tl.{kind} of argument '{arg.name}' goes out of bounds: {int(bad.sum())} of {bad.size} active lanes "
-        f"fall in the padding between rows of the tensor (shape {arg.shape}, strides {arg.strides}), "
-        f"first at {first}"
+        f"tl.{kind} of argument '{arg.name}' goes out of bounds: {int(bad.sum())} of {bad.size} "
+        f"active lanes fall in the padding between rows of the tensor (shape {arg.shape}, strides "
+        f"{arg.strides}), first at {first}"
     )
     hint = "A mask is missing, or a stride is wrong"
     return rec.error(OutOfBounds, what, hint, where, argument=arg.name, lanes=int(bad.sum()))
@@ -140,8 +140,8 @@ def _uninitialised(
     at = np.flatnonzero(~fine) // arg.wide
     n = np.unique(at).size
     what = (
-        f"tl.{kind} of argument '{arg.name}' reads {n} element{'s' if n != 1 else ''} that nothing has written "
-        f"yet (first at {arg.index(int(as_indices(own)[at[0]]))})"
+        f"tl.{kind} of argument '{arg.name}' reads {n} element{'s' if n != 1 else ''} that "
+        f"nothing has written yet (first at {arg.index(int(as_indices(own)[at[0]]))})"
     )
     hint = "Memory from torch.empty holds anything: store it first, or start from torch.zeros"
     rec.report(rec.error(UninitialisedRead, what, hint, where, argument=arg.name, lanes=n))
@@ -202,9 +202,9 @@ def _race(
         f"{arg.index(int(as_indices(own)[i // arg.wide]))}) that program {other} {past}"
     )
     if verb == "writes" and past == "wrote":
-        hint = "Programs run in no fixed order: let one program own each element, or use tl.atomic_add"
+        hint = "Programs run in no fixed order: let one own each element, or use tl.atomic_add"
     elif verb == "reads":
-        hint = "Programs run in no fixed order: split this into two launches, or let one program do both"
+        hint = "Programs run in no fixed order: make two launches, or let one program do both"
     else:
         hint = "Programs run in no fixed order: write to another tensor than the one being read"
     rec.report(rec.error(RaceError, what, hint, where, argument=arg.name, lanes=n))
@@ -219,8 +219,8 @@ def _lanes(rec: Recorder, arg: Argument, own: Key, at: np.ndarray, where: Where)
         n = -(-int(twice.sum()) // arg.wide)
         first = arg.index(int(as_indices(own)[int(np.flatnonzero(twice)[0]) // arg.wide]))
         what = (
-            f"{n} lane{'s' if n != 1 else ''} of one tl.store write an element of argument '{arg.name}' (first "
-            f"at {first}) that another lane writes too"
+            f"{n} lane{'s' if n != 1 else ''} of one tl.store write an element of argument "
+            f"'{arg.name}' (first at {first}) that another lane writes too"
         )
         hint = (
             "Which value stays is left to chance: reduce the tile first, or mask all lanes but one"

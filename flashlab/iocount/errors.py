@@ -1,4 +1,4 @@
-"""What a learner is told when a kernel breaks a rule: errors that know argument, program and line. Floor: core."""
+"""What is told when a kernel breaks a rule: errors that know argument, program and line."""
 
 import linecache
 import os
@@ -10,7 +10,7 @@ Program = tuple[int, int, int]
 class KernelError(Exception):
     """A kernel did something that a GPU would not forgive.
 
-    ``str(error)`` is one short paragraph: program, what happened, the usual cause, the source line.
+    ``str(error)`` is a short paragraph: program, what happened, the usual cause, the source line.
 
     Args:
         what: What happened, without the program and without a final full stop.

@@ -1,4 +1,4 @@
-"""How often each element of a tensor was read and written, as data for a picture. Floor: core."""
+"""How often each element of a tensor was read and written, as data for a picture."""
 
 from __future__ import annotations
 

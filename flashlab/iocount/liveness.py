@@ -1,4 +1,4 @@
-"""How many bytes of tiles one program holds at once, from the data flow between its operations. Floor: core.
+"""How many bytes of tiles one program holds at once, from the data flow between its operations.
 
 Float tiles only (pointers, masks and offsets live in registers that the compiler folds); shared
 memory and registers are not told apart. A tile lives from the operation that makes it to its last

@@ -1,4 +1,4 @@
-"""The running count: binds a launch's tensors, follows programs and loops, checks and counts each access. Floor: core.
+"""The running count: binds tensors, follows programs and loops, checks and counts accesses.
 
 Knows numpy arrays of virtual addresses, not Triton; `_triton/` feeds it.
 """
@@ -69,11 +69,12 @@ class Recorder:
         return found
 
     def expect_output(self, tensor: Tensor, name: str | None = None) -> None:
-        """Declare ``tensor`` an output: reading it before it is written is an error, as is a gap."""
+        """Declare ``tensor`` an output: reading it unwritten is an error, a gap is told."""
         if tensor.numel():
             label = name or f"output {len(self.tally.outputs)}"
-            self.storage(tensor).expect(label, tensor)
-            self.tally.outputs.append((label, self.storage(tensor), tensor.element_size()))
+            storage = self.storage(tensor)
+            if storage.expect(label, tensor):
+                self.tally.outputs.append((label, storage, tensor.element_size()))
 
     def bind(self, tensors: list[tuple[str, Tensor, Tensor]]) -> list[Argument]:
         """Give each (name, tensor, host tensor) of a launch its window and its shadow."""
@@ -163,7 +164,7 @@ class Recorder:
         self.flops = counters
 
     def loop(self, iterable: Any, line: int) -> Iterator[Any]:
-        """Iterate as a kernel's loop at ``line``, for ever when None: each pass is a step of its own."""
+        """Iterate as a kernel's loop at ``line`` (None: for ever); each pass is a step."""
         depth = len(self._loops)
         self._loops.append((line, 0))
         try:
@@ -228,8 +229,9 @@ class Recorder:
             item: Bytes per lane.
         Returns:
             (argument, elements, full): ``elements`` are the active lanes' indices in units of
-            ``item`` bytes from the argument's first element, in lane order, a slice where they are one run;
-            ``full`` when no lane is masked off. The argument is None when no lane is active.
+            ``item`` bytes from the argument's first element, in lane order, a slice where they
+            are one run; ``full`` when no lane is masked off. The argument is None when no lane is
+            active.
         """
         full = bool(mask.all())
         active = pointers.ravel() if full else pointers[mask]

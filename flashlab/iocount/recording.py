@@ -1,8 +1,7 @@
-"""`count_io`: the context in which kernels run on the CPU and are counted. Floor: core."""
+"""`count_io`: the context in which kernels run on the CPU and are counted."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from torch import Tensor
 
@@ -26,22 +25,23 @@ def count_io(
 ) -> Iterator[Tally]:
     """Run Triton kernels on the CPU and count every byte that they move.
 
-    Inside, ``kernel[grid](...)`` of a plain ``@triton.jit`` kernel is interpreted, whatever device its
-    tensors are on. Inside another ``count_io`` this one changes nothing and yields the outer tally.
+    Inside, ``kernel[grid](...)`` of a plain ``@triton.jit`` kernel is interpreted, whatever device
+    its tensors are on. Within another ``count_io`` it changes nothing and yields the outer tally.
 
     Args:
-        outputs: Tensors, or names of kernel arguments, that start unwritten: reading them first is an
-            error, and `Tally.unwritten` tells what was never stored.
-        strict: Raise at the first fault; False: keep all but addresses out of bounds in `Tally.findings`.
+        outputs: Tensors, or names of kernel arguments, that start unwritten: reading them first
+            is an error, and `Tally.unwritten` tells what was never stored.
+        strict: Raise at the first fault; False: keep all but addresses out of bounds in
+            `Tally.findings`.
         order: ``"forward"``, ``"reversed"`` or a seed: the order in which programs run.
         races: Look for races between programs.
-        poison: Fill masked-off lanes of a load without ``other`` with NaN (integers: 127) and report where
-            they are used; False: fill them with 0.
+        poison: Fill masked-off lanes of a load without ``other`` with NaN (integers: 127) and
+            report where they are used; False: fill them with 0.
         sram_bytes: On-chip memory that live tiles are compared with in the report.
-        tf32: Drop the last 13 bits of fp32 operands of `tl.dot`, as a tensor core does by default.
+        tf32: Drop the last 13 bits of fp32 operands of `tl.dot`, as a tensor core does.
         sparse: Force shadow memory in pages (True) or dense (False); None decides by size.
-        on_launch: Called as ``on_launch(jit_function, grid, arguments, options)`` before each launch, with
-            the arguments by name, constexprs included.
+        on_launch: Called as ``on_launch(jit_function, grid, arguments, options)`` before each
+            launch, with the arguments by name, constexprs included.
     Yields:
         The `Tally`; complete when the block ends.
     Raises:

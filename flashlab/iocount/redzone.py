@@ -1,11 +1,11 @@
-"""Tensors with poisoned surroundings, so that a wrong stride or a missing mask cannot pass unseen. Floor: core."""
+"""Tensors with poisoned surroundings: a wrong stride or a missing mask cannot pass unseen."""
 
 import torch
 from torch import Tensor
 
 
 def redzone(x: Tensor, pad: int = 16) -> Tensor:
-    """A copy of ``x`` whose every row, and every matrix after its last row, is followed by padding.
+    """A copy of ``x`` with padding after every row, and after every matrix's last row.
 
     The result is a strided view of a larger tensor filled with NaN (with the smallest value for
     integers), so a load that leaves its row or its head lands in a hole of the view, which the
@@ -13,7 +13,8 @@ def redzone(x: Tensor, pad: int = 16) -> Tensor:
 
     Args:
         x: Tensor of one dimension or more; its values are copied, its strides are not kept.
-        pad: Elements of padding after each of the last two dimensions; a multiple of 16 keeps rows aligned.
+        pad: Elements of padding after each of the last two dimensions; a multiple of 16 keeps
+            rows aligned.
     Returns:
         A view of x's shape, dtype and device.
     Raises:
@@ -21,7 +22,7 @@ def redzone(x: Tensor, pad: int = 16) -> Tensor:
     """
     if x.dim() == 0 or pad < 0:
         raise ValueError(
-            f"redzone needs a tensor with a dimension and pad >= 0, not shape {list(x.shape)}, pad {pad}"
+            f"redzone needs a dimension and pad >= 0, not shape {list(x.shape)}, pad {pad}"
         )
     shape = list(x.shape)
     for d in range(max(0, x.dim() - 2), x.dim()):

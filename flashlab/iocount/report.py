@@ -1,4 +1,4 @@
-"""A tally in words: one screen of text, or one HTML table. Floor: core."""
+"""A tally in words: one screen of text, or one HTML table."""
 
 import html as _html
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def facts(tally: "Tally") -> list[str]:
     flops = tally.flops
     out = [
         "FLOPs: " + ", ".join(f"{kind} {n:,d}" for kind, n in flops.items()),
-        f"arithmetic intensity: {tally.intensity:.1f} FLOPs per byte ({tally.bytes:,d} bytes moved)",
+        f"arithmetic intensity: {tally.intensity:.1f} FLOPs per byte of {tally.bytes:,d} moved",
     ]
     if tally.peak_tile_bytes:
         line = f", reached at line {tally.peak_tile_line[1]}" if tally.peak_tile_line else ""
@@ -84,7 +84,7 @@ def text(
         tally: What was counted.
         bound: Tensor -> (loaded, stored) bytes of a closed form, shown beside the count; a kernel
             argument ``q_ptr`` is matched by ``q`` too.
-        tensors: Host tensors by name; rows are then these tensors (and "scratch") and not arguments.
+        tensors: Host tensors by name; rows are then these (and "scratch"), not arguments.
     """
     table = rows(tally, bound, tensors)
     beside = any(row["bound"] for row in table)
@@ -118,7 +118,7 @@ _CELL = (
 def html(
     tally: "Tally", bound: Bound | None = None, tensors: Mapping[str, Tensor] | None = None
 ) -> str:
-    """The tally as one HTML table in the notebook's own colours; no style sheet, script or request."""
+    """The tally as one HTML table in the notebook's own colours; no script, no request."""
     table = rows(tally, bound, tensors)
     beside = any(row["bound"] for row in table)
     head = ["tensor", "loaded", "unique", "re-read", "stored"]

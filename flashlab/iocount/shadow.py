@@ -1,4 +1,4 @@
-"""Shadow memory: small arrays beside a tensor that remember who wrote, who read, how often. Floor: core.
+"""Shadow memory: small arrays beside a tensor that remember who wrote, who read, how often.
 
 Dense for ordinary tensors; for tensors of many elements (offsets past 2^31) pages are made where a
 kernel touches them, so that memory follows what is used and not what is addressed.

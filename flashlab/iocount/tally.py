@@ -1,4 +1,4 @@
-"""What a recording counted, as numbers: bytes by tensor, program, line and step; FLOPs; tiles. Floor: core."""
+"""What a recording counted, as numbers: bytes by tensor, program, line and step; FLOPs; tiles."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -29,8 +29,9 @@ class Launch:
 class Step:
     """One pass of a loop's body in one program, or what the program does outside loops.
 
-    ``loops`` holds (source line, pass number) of the loops round it, outermost first; empty outside.
-    ``load``, ``store`` and ``atomic`` map an argument to bytes moved; ``flops`` a kind to a number.
+    ``loops`` holds (source line, pass number) of the loops round it, outermost first; empty
+    outside. ``load``, ``store`` and ``atomic`` map an argument to bytes moved; ``flops`` a kind
+    to a number.
     """
 
     launch: int
@@ -84,7 +85,7 @@ class Tally:
 
     @property
     def traffic(self) -> dict[str, dict[str, int]]:
-        """Argument -> {"load", "store", "atomic": bytes moved; "asked_load", ...: masked lanes too}."""
+        """Argument -> {"load", "store", "atomic": bytes moved; "asked_load", ...: all lanes}."""
         out: dict[str, dict[str, int]] = {}
         for key, n in self._sums().items():
             if type(key) is tuple:
@@ -117,7 +118,7 @@ class Tally:
 
     @property
     def unique_bytes(self) -> dict[str, dict[str, int]]:
-        """Argument -> {"load", "store": bytes of distinct elements} (an atomic update is a store)."""
+        """Argument -> {"load", "store": bytes of distinct elements}; atomics are stores."""
         out: dict[str, dict[str, int]] = defaultdict(lambda: {"load": 0, "store": 0})
         for touch in self.touches:
             for kind in ("load", "store"):
@@ -126,8 +127,8 @@ class Tally:
 
     @property
     def operations(self) -> dict[str, int]:
-        """Elements computed by kind: matmul and exp as in `flops`, elementwise, reduce, special (log,
-        sqrt, sin, ...), and outside `flops`: compare, convert, integer."""
+        """Elements computed by kind: matmul and exp as in `flops`, elementwise, reduce, special
+        (log, sqrt, sin, ...), and outside `flops`: compare, convert, integer."""
         return {key: n for key, n in self._sums().items() if type(key) is str}
 
     @property
@@ -154,7 +155,7 @@ class Tally:
 
     @property
     def per_program(self) -> dict[Program, dict[str, dict[str, int]]]:
-        """Program id -> {"load", "store", "atomic": {argument: bytes}, "flops"}, summed over launches."""
+        """Program -> {"load", "store", "atomic": {argument: bytes}, "flops"}, of all launches."""
         sums: dict[Program, Counter] = {}
         for (_, program, _), counters in self.steps_raw.items():
             sums.setdefault(program, Counter()).update(counters)
@@ -174,7 +175,7 @@ class Tally:
         return dict(sorted(lines.items()))
 
     def by_tensor(self, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, int]]:
-        """Bytes (loaded, stored) of each of ``tensors``, matched by memory, and of "scratch", the rest.
+        """Bytes (loaded, stored) of each of ``tensors``, by memory, and of "scratch", the rest.
 
         Atomic updates count as stored. Views of one storage are told apart by their first element,
         else by which of them holds it.
@@ -190,7 +191,7 @@ class Tally:
         return {name: (row[0], row[1]) for name, row in out.items()}
 
     def heat(self, arg: str, kind: str = "load") -> np.ndarray:
-        """How often each element of the argument's tensor was loaded (or stored): an int32 array in its shape.
+        """How often each element of a tensor was loaded (or stored): int32, in its shape.
 
         Of several tensors under one argument name, the last one seen. KeyError when there is none.
         """
@@ -224,7 +225,7 @@ class Tally:
             at = f" (first at {first})" if first is not None else ""
             raise UnwrittenOutput(
                 f"{n} element{'s' if n != 1 else ''} of output '{name}' were never stored{at}",
-                "Does the grid cover every tile, and does the mask of the store cover the last one?",
+                "Does the grid cover every tile, and the mask of the store the last one?",
                 argument=name,
                 lanes=n,
             )

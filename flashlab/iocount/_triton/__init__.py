@@ -1,1 +1,1 @@
-"""The only part of the recorder that touches Triton's private names. Floor: core."""
+"""The only part of the recorder that touches Triton's private names."""

@@ -1,4 +1,4 @@
-"""Patches for the time of a recording: the interpreter's operations, and what a launch does. Floor: core."""
+"""Patches for the time of a recording: the interpreter's operations, and what a launch does."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

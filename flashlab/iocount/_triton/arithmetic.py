@@ -1,4 +1,4 @@
-"""Hooks on every operation that computes: FLOPs by kind, tile lifetimes, tainted lanes, bf16 rounding. Floor: core."""
+"""Hooks on every operation that computes: FLOPs by kind, tile lifetimes, taint, bf16."""
 
 from collections import defaultdict
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`triton.language` for the time of a launch: every builtin bound to the interpreter's semantics. Floor: core."""
+"""`triton.language` for the time of a launch, bound to the interpreter's semantics."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -61,7 +61,7 @@ def _bound(member: Callable) -> Callable:
 
 
 class LoopRange:
-    """What `range` and `tl.range` are in a kernel: scalars of int32 (int64 when a bound is), as compiled."""
+    """`range` and `tl.range` in a kernel: int32 scalars (int64 when a bound is), as compiled."""
 
     def __init__(self, first: Any, stop: Any = None, step: Any = 1, **_: Any) -> None:
         bounds = (0, first, step) if stop is None else (first, stop, 1 if step is None else step)

@@ -1,4 +1,4 @@
-"""Running one launch on the CPU: argument checks, windows, program order, errors that name the line. Floor: core."""
+"""One launch on the CPU: argument checks, windows, program order, errors with their line."""
 
 import dataclasses
 import difflib
@@ -128,7 +128,7 @@ class Launcher:
             raise self.rec.error(
                 KernelError,
                 f"a tile of shape {list(data.shape)} has no single truth value",
-                "Use tl.where(cond, a, b) instead of `if`, and & | ~ with parentheses instead of `and or not`",
+                "Use tl.where(cond, a, b) instead of `if`, and & | ~ instead of `and or not`",
                 kind="compile",
             )
         self._clean(tensor, "an `if` or `while`")
@@ -266,7 +266,7 @@ def _programs(grid: tuple[int, int, int], order: str | int) -> list[tuple[int, i
 
 
 class _Host:
-    """Tensors of a launch in host memory; a CUDA storage is copied once and given back at the end."""
+    """Tensors of a launch in host memory; a CUDA storage is copied, and given back at the end."""
 
     def __init__(self) -> None:
         self.tensors: list[tuple[str, torch.Tensor, torch.Tensor]] = []

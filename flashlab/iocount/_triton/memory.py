@@ -1,4 +1,4 @@
-"""Hooks on loads, stores and atomics: checked and counted by the recorder, then done on the tensor's memory. Floor: core."""
+"""Hooks on loads, stores and atomics: checked and counted, then done on the tensor's memory."""
 
 from typing import Any
 
@@ -93,10 +93,11 @@ def missing_other(rec: Recorder, handle: Any, use: str) -> MissingOther:
     name, where, off, shape = handle._origin
     line = rec.where()[1]
     what = (
-        f"tl.load of argument '{name}' has a mask and no other=, and {off} of its lanes are masked off (tile "
-        f"{list(shape)}): on a GPU these hold anything, and they reach {use} at line {line}"
+        f"tl.load of argument '{name}' has a mask and no other=, and {off} lanes are masked "
+        f"off (tile {list(shape)}): on a GPU these hold anything, and they reach {use} at line "
+        f"{line}"
     )
-    hint = "Add other=0.0 (or the value that changes nothing), or remove these lanes with tl.where first"
+    hint = "Add other=0.0 (or the value that changes nothing), or remove the lanes with tl.where"
     return rec.error(MissingOther, what, hint, where, argument=name, lanes=off)
 
 
@@ -116,9 +117,9 @@ def _check_inputs(rec: Recorder, kind: str, ptrs: Any, mask: Any, lanes: np.ndar
             name = rec.arguments[number].name if 0 < number < len(rec.arguments) else None
             raise rec.error(
                 OutOfBounds,
-                f"tl.{kind} of argument '{name}' uses an int32 offset that overflowed at line {where[1]} "
-                f"({rec.source(where).strip()})",
-                "Make the program id or the stride int64 before multiplying: tl.program_id(0).to(tl.int64)",
+                f"tl.{kind} of argument '{name}' uses an int32 offset that overflowed at line "
+                f"{where[1]} ({rec.source(where).strip()})",
+                "Make the factor int64 before multiplying, as in tl.program_id(0).to(tl.int64)",
                 argument=name,
                 lanes=int(np.count_nonzero(lanes)),
             )

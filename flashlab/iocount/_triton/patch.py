@@ -1,4 +1,4 @@
-"""Setting attributes for a while, and putting them back exactly as they were. Floor: core."""
+"""Setting attributes for a while, and putting them back exactly as they were."""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
-"""What the plain interpreter gets silently wrong, put right: bf16, fp8, scalars, and slow type bookkeeping. Floor: core.
+"""What the plain interpreter gets silently wrong or does slowly, put right: bf16, fp8, types.
 
-Tiles of bf16 are kept as fp32 arrays whose values are bf16 numbers; they are 16 bits in memory only.
+Tiles of bf16 are kept as fp32 arrays whose values are bf16 numbers; only in memory are they
+16 bits.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ _FLOATS = ("fp16", "bf16", "fp32", "fp64")
 
 
 def round_off(x: np.ndarray, bits: int) -> np.ndarray:
-    """fp32 rounded to nearest even without its last ``bits`` mantissa bits (16: bf16), still as fp32."""
+    """fp32 rounded to nearest even, without the last ``bits`` mantissa bits (16: bf16)."""
     x = np.ascontiguousarray(x, np.float32)
     raw = x.view(np.uint32)
     half = np.uint32((1 << (bits - 1)) - 1)
@@ -51,7 +52,7 @@ def fp8_values(bits: np.ndarray, name: str) -> np.ndarray:
 
 
 def to_fp8(x: np.ndarray, name: str) -> np.ndarray:
-    """Float array -> 8 bits, rounded to nearest even, saturating as the hardware's conversion does."""
+    """Float array -> 8 bits, rounded to nearest even, saturating as the hardware does."""
     dtype, top = _FP8[name]
     value = torch.from_numpy(np.ascontiguousarray(x, np.float32)).clamp(-top, top)
     return value.to(dtype).view(torch.uint8).numpy()

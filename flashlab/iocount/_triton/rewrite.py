@@ -1,4 +1,4 @@
-"""An @triton.jit function as a plain Python function that the interpreter can run. Floor: core.
+"""An @triton.jit function as a plain Python function that the interpreter can run.
 
 Triton's own rewriter leaves names in the learner's module; here the few names that rewritten code
 needs are closure variables, so nothing leaks. Loops are wrapped so that each pass is a step. The

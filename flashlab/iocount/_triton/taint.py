@@ -1,11 +1,11 @@
-"""Lanes that a masked load without ``other`` left undefined, followed through the tile's data flow. Floor: core.
+"""Lanes that a masked load without ``other`` left undefined, followed through the data flow.
 
-A handle with such lanes carries ``_taint``, a boolean array of its data's shape, and ``_origin``, the
-load. Selecting with a clean condition, and-ing with False and multiplying an integer by 0 clear a
-lane; every other operation passes it on. Only tainted lanes that reach memory, an address, a mask or
-a branch are a fault.
+A handle with such lanes carries ``_taint``, a boolean array of its data's shape, and ``_origin``,
+the load. Selecting with a clean condition, and-ing with False and multiplying an integer by 0
+clear a lane; every other operation passes it on. Only tainted lanes that reach memory, an
+address, a mask or a branch are a fault.
 
-``wrapped`` follows int32 overflow in the same way, in launches where an offset may pass 2^31.
+``wrapped`` follows int32 overflow in the same way, where an offset may pass 2^31.
 """
 
 from collections.abc import Callable, Sequence
@@ -92,7 +92,7 @@ def anything(args: tuple, result: Any) -> None:
 
 
 def product(a: Any, b: Any, d: Any, result: Any) -> None:
-    """A matrix product: a bad element spoils its row (left) or column (right); 0 * garbage may be NaN."""
+    """A product: a bad element spoils its row (left) or column (right), as 0 * NaN is NaN."""
     dirty = _tainted((a, b, d))
     if dirty:
         lanes = _lanes(a).any(-1)[..., :, None] | _lanes(b).any(-2)[..., None, :] | _lanes(d)
@@ -120,7 +120,9 @@ def reduced(op: Any, inputs: list[Any], made: list[Any], reduces: bool) -> None:
 # ---- int32 overflow of an offset
 _CARRIES = frozenset(
     f"create_{n}"
-    for n in "add sub mul shl expand_dims broadcast trans reshape splat int_cast select addptr".split()
+    for n in (
+        "add sub mul shl expand_dims broadcast trans reshape splat int_cast select addptr".split()
+    )
 )
 _EXACT = {
     "create_add": np.add,
