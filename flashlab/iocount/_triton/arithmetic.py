@@ -71,7 +71,6 @@ def install(patches: Patches, rec: Recorder, use_tf32: bool) -> None:
 def _operation(name: str, original: Callable, rec: Recorder) -> Callable:
     kind, weight = kind_of(name), 2 if name == "create_fma" else 1
     view = name in VIEWS
-    overflow = name in _names("add sub mul shl")
 
     def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
@@ -84,7 +83,7 @@ def _operation(name: str, original: Callable, rec: Recorder) -> Callable:
         if rec.live is not None:
             _live(rec, args, result, view)
         if rec.large:
-            taint.wrapped(rec, name, args, result, overflow)
+            taint.wrapped(rec, name, original, self, args, result)
         return result
 
     return hook

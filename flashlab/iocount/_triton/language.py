@@ -41,6 +41,11 @@ def _upstream() -> list[tuple[Any, str, Any]]:
         for owner, name, value in _Collect.last.values():
             bound = (getattr(value, "__kwdefaults__", None) or {}).get("member")
             _table.append((owner, name, value if bound is None else _bound(bound)))
+        done = {name for owner, name, _ in _table if owner is tl.tensor}
+        for name, member in vars(tl.tensor).items():  # x.exp(): upstream binds free functions only
+            parameters = getattr(getattr(member, "signature", None), "parameters", ())
+            if name not in done and "_semantic" in parameters:
+                _table.append((tl.tensor, name, _bound(member)))
     return _table
 
 

@@ -111,8 +111,8 @@ def _check_inputs(rec: Recorder, kind: str, ptrs: Any, mask: Any, lanes: np.ndar
         if bad is not None and (bad & lanes).any():
             rec.report(missing_other(rec, ptrs, f"the address of a tl.{kind}"))
     if rec.large:
-        where = getattr(ptrs, "_wrapped", None)
-        if where is not None and lanes.any():
+        over, where = getattr(ptrs, "_wrapped", (None, None))
+        if over is not None and (over & lanes).any():
             number = int(ptrs.data.flat[0] >> np.uint64(40))
             name = rec.arguments[number].name if 0 < number < len(rec.arguments) else None
             raise rec.error(
@@ -121,7 +121,7 @@ def _check_inputs(rec: Recorder, kind: str, ptrs: Any, mask: Any, lanes: np.ndar
                 f"{where[1]} ({rec.source(where).strip()})",
                 "Make the factor int64 before multiplying, as in tl.program_id(0).to(tl.int64)",
                 argument=name,
-                lanes=int(np.count_nonzero(lanes)),
+                lanes=int(np.count_nonzero(over & lanes)),
             )
 
 

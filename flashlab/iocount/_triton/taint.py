@@ -61,7 +61,8 @@ def propagate(name: str, original: Callable, builder: Any, args: tuple, result: 
         lanes = np.take_along_axis(_lanes(args[0]), args[1].data, axis=args[2]) | _lanes(args[1])
         mark(result, lanes, origin)
     elif name == "create_histogram":
-        anything(args, result)
+        lanes = of(args[0]) if len(args) < 3 or args[2] is None else of(args[0]) & args[2].data
+        mark(result, np.full(result.data.shape, lanes.any()), origin)
     else:
         lanes = np.zeros(result.data.shape, bool)
         for handle in dirty:
@@ -118,12 +119,7 @@ def reduced(op: Any, inputs: list[Any], made: list[Any], reduces: bool) -> None:
 
 
 # ---- int32 overflow of an offset
-_CARRIES = frozenset(
-    f"create_{n}"
-    for n in (
-        "add sub mul shl expand_dims broadcast trans reshape splat int_cast select addptr".split()
-    )
-)
+_CARRIES = frozenset(f"create_{n}" for n in "int_cast select addptr".split()) | _STRUCTURAL
 _EXACT = {
     "create_add": np.add,
     "create_sub": np.subtract,
@@ -132,16 +128,37 @@ _EXACT = {
 }
 
 
-def wrapped(rec: Any, name: str, args: tuple, result: Any, arithmetic: bool) -> None:
-    """Remember the line at which an int32 value that may become an offset overflowed."""
-    if name not in _CARRIES:
+def wrapped(
+    rec: Any, name: str, original: Callable, builder: Any, args: tuple, result: Any
+) -> None:
+    """Remember the lanes, and the line, at which an int32 that may become an offset overflowed."""
+    exact = _EXACT.get(name)
+    if exact is None and name not in _CARRIES:
         return
-    for handle in args:
-        at = getattr(handle, "_wrapped", None) if type(handle) is TensorHandle else None
-        if at is not None:
-            result._wrapped = at
+    found = [h for h in args if type(h) is TensorHandle and hasattr(h, "_wrapped")]
+    if found:
+        where = found[0]._wrapped[1]
+        if name in _STRUCTURAL:
+            flags = (_over(h) if type(h) is TensorHandle else h for h in args)
+            moved = original(builder, *flags)
+            pairs = (
+                zip(moved, result, strict=True) if isinstance(moved, tuple) else [(moved, result)]
+            )
+            for lanes, made in pairs:
+                made._wrapped = (np.asarray(lanes.data, bool), where)
             return
-    if arithmetic and result.data.dtype == np.int32:
-        exact = _EXACT[name](args[0].data.astype(np.int64), args[1].data.astype(np.int64))
-        if (exact != result.data).any():
-            result._wrapped = rec.where()
+        lanes = np.zeros(result.data.shape, bool)
+        for handle in found:
+            lanes = lanes | handle._wrapped[0]
+        result._wrapped = (np.broadcast_to(lanes, result.data.shape), where)
+    elif exact is not None and result.data.dtype == np.int32:
+        true = exact(args[0].data.astype(np.int64), args[1].data.astype(np.int64))
+        lanes = true != result.data
+        if lanes.any():
+            result._wrapped = (lanes, rec.where())
+
+
+def _over(handle: TensorHandle) -> TensorHandle:
+    found = getattr(handle, "_wrapped", None)
+    lanes = np.zeros(handle.data.shape, bool) if found is None else found[0]
+    return TensorHandle(np.array(lanes), tl.int1)
