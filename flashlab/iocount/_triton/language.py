@@ -1,7 +1,8 @@
 """`triton.language` for the time of a launch, bound to the interpreter's semantics."""
 
+import inspect
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def _upstream() -> list[tuple[Any, str, Any]]:
             _table.append((owner, name, value if bound is None else _bound(bound)))
         done = {name for owner, name, _ in _table if owner is tl.tensor}
         for name, member in vars(tl.tensor).items():  # x.exp(): upstream binds free functions only
-            parameters = getattr(getattr(member, "signature", None), "parameters", ())
-            if name not in done and "_semantic" in parameters:
+            ours = isinstance(member, FunctionType) and name not in done
+            if ours and "_semantic" in inspect.signature(member).parameters:
                 _table.append((tl.tensor, name, _bound(member)))
     return _table
 
