@@ -125,9 +125,7 @@ def _bound(shell: Any, slug: str, result: FillResult) -> str:
     constants = [n for n in vars(entry.module()) if n.isupper()]
     told = f"Ready: {', '.join(sorted(names))}."
     if constants:
-        told += (
-            f" Constants stay in the file: {slug}.{constants[0]} reads one, an edit changes it."
-        )
+        told += f" Constants stay in the file; read one as {slug}.{constants[0]}."
     return told
 
 
