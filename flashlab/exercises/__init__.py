@@ -8,7 +8,7 @@ from flashlab.exercise import Exercise
 SYLLABUS = (
     "vector_scale",
     # "flash_forward_tiles",
-    #     "flash_forward",
+    "flash_forward",
 )
 
 
