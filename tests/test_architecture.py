@@ -39,13 +39,9 @@ EXTRAS = {"nbgrader": "classroom", "dask": "classroom", "distributed": "classroo
 
 MAX_FILE, MAX_FUNCTION = 350, 40
 LONG_FILES = {
-    "flashlab/iocount/_triton/trace.py": "the recorder's prototype, in rework",
     "flashlab/exercises/mistakes/flash_forward.py": "one table of mistakes, a row each",
 }
 LONG_FUNCTIONS = {
-    "flashlab/iocount/_triton/trace.py::trace": "the recorder's prototype, in rework",
-    "flashlab/iocount/_triton/trace.py::_repair": "the recorder's prototype, in rework",
-    "flashlab/iocount/_triton/trace.py::Trace.access": "the recorder's prototype, in rework",
     "flashlab/cli.py::_parser": "a table of commands and options, a line each",
 }
 

@@ -114,7 +114,7 @@ class Run:
         for name, value in bound.items():
             if isinstance(value, torch.Tensor):
                 if value.untyped_storage().data_ptr() in self.watch.fresh:
-                    self.bytes.tally.outputs.add(name)
+                    iocount.expect_output(value, name)
 
     def _on_launch(self, kernel: Any, grid: Any, bound: dict[str, Any], options: Any) -> None:
         self._name_outputs(kernel, grid, bound, options)

@@ -1,21 +1,29 @@
 """Count every byte a Triton kernel moves, on the CPU. Floor: core."""
 
-from flashlab.iocount._triton.trace import (
+from flashlab.iocount.errors import (
     KernelError,
+    MissingOther,
     OutOfBounds,
     RaceError,
     UninitialisedRead,
-    redzone,
+    UnwrittenOutput,
 )
-from flashlab.iocount._triton.trace import Trace as Tally
-from flashlab.iocount._triton.trace import trace as count_io
+from flashlab.iocount.recording import active, count_io, expect_output
+from flashlab.iocount.redzone import redzone
+from flashlab.iocount.tally import Launch, Step, Tally
 
 __all__ = [
     "KernelError",
+    "Launch",
+    "MissingOther",
     "OutOfBounds",
     "RaceError",
+    "Step",
     "Tally",
     "UninitialisedRead",
+    "UnwrittenOutput",
+    "active",
     "count_io",
+    "expect_output",
     "redzone",
 ]

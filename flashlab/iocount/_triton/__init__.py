@@ -1,0 +1,1 @@
+"""The only part of the recorder that touches Triton's private names."""
