@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
+from flashlab.iocount._triton.activate import activate
 from flashlab.iocount.recorder import Recorder
 from flashlab.iocount.tally import Tally
 
@@ -53,8 +54,6 @@ def count_io(
     if _active:
         yield _active[-1].tally
         return
-    from flashlab.iocount._triton.activate import activate
-
     tally = Tally(sram_bytes)
     recorder = Recorder(
         tally, outputs=tuple(outputs), strict=strict, races=races, poison=poison, sparse=sparse

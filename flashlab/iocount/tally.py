@@ -11,6 +11,7 @@ from torch import Tensor
 from flashlab.iocount.argument import Storage
 from flashlab.iocount.errors import KernelError, UnwrittenOutput
 from flashlab.iocount.heat import Touch, span_elements
+from flashlab.iocount.report import html, text
 
 Program = tuple[int, int, int]
 KINDS = ("load", "store", "atomic")
@@ -257,13 +258,9 @@ class Tally:
 
     def report(self, bound: Mapping[str, tuple[int, int]] | None = None, **options: Any) -> str:
         """The tally as one screen of text; see `flashlab.iocount.report.text`."""
-        from flashlab.iocount.report import text
-
         return text(self, bound, **options)
 
     def _repr_html_(self) -> str:
-        from flashlab.iocount.report import html
-
         return html(self)
 
 

@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 import triton.runtime.interpreter as interp
+from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.interpreter import TensorHandle
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -26,6 +27,7 @@ from flashlab.iocount.errors import KernelError
 from flashlab.iocount.recorder import Recorder
 
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_OPTIONS = {field.name for field in dataclasses.fields(CUDAOptions)}
 _RESERVED = {"grid", "warmup", "debug", "instrumentation_mode", "stream", "device"}
 
 
@@ -178,10 +180,9 @@ def _bind(name: str, jit_function: Any, args: tuple, kwargs: dict) -> tuple[dict
     signature = inspect.signature(_plain(jit_function))
     mine = {k: v for k, v in kwargs.items() if k in signature.parameters}
     options = {k: v for k, v in kwargs.items() if k not in mine and k not in _RESERVED}
-    known = _known_options()
     for key in options:
-        if key not in known:
-            near = difflib.get_close_matches(key, [*signature.parameters, *known], 1)
+        if key not in _OPTIONS:
+            near = difflib.get_close_matches(key, [*signature.parameters, *_OPTIONS], 1)
             hint = (
                 f"Did you mean {near[0]}?" if near else "It is neither an argument nor an option"
             )
@@ -215,15 +216,6 @@ def _plain(jit_function: Any) -> Callable:
     while hasattr(fn, "fn"):
         fn = fn.fn
     return fn
-
-
-def _known_options() -> set[str]:
-    try:
-        from triton.backends.nvidia.compiler import CUDAOptions
-
-        return {f.name for f in dataclasses.fields(CUDAOptions)}
-    except ImportError:
-        return {"num_warps", "num_stages", "num_ctas", "maxnreg"}
 
 
 def _grid(name: str, grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
