@@ -13,7 +13,7 @@ LAYOUTS = ("contiguous", "permuted", "expanded")
 
 
 def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> dict:
-    """``{"q": [B, H, N_q, D], "k", "v": [B, H, N_k, D]}``, and causal, sm_scale where they are set.
+    """``{"q": [B, H, N_q, D], "k", "v": [B, H, N_k, D]}``, and causal, sm_scale if set.
 
     ``sizes`` holds B H N_q N_k D and may hold causal, sm_scale, and
     ``scores``: random (default); large (beyond +-88 at D 16: exp overflows in fp32); negative (all

@@ -64,7 +64,7 @@ CASES = (
         "large-scores",
         "core",
         lambda t: _sizes(t["BLOCK_M"], 2 * t["BLOCK_N"], scores="large"),
-        "Scores beyond +-88, where exp overflows in fp32 unless the running maximum is subtracted.",
+        "Scores beyond +-88, where exp overflows in fp32 unless the maximum is subtracted.",
         pairs=(0, 1),
     ),
     Case(
@@ -183,14 +183,14 @@ CASES = (
         "no-keys",
         "hostile",
         lambda t: _sizes(3, 0, H=2),
-        "N_k is 0: o is 0 and lse -inf, without a launch.",
+        "N_k is 0: there is no tile to visit; o is 0 and lse is -inf.",
         trivial="no query sees a key, so zeros are right",
     ),
     Case(
         "empty-batch",
         "hostile",
         lambda t: _sizes(4, 4, B=0),
-        "B is 0: the outputs are empty, and a grid of no programs must not be launched.",
+        "B is 0: the outputs are empty (and a grid of no programs must not be launched).",
         trivial="o has no elements, so every answer is right",
     ),
 )
@@ -219,8 +219,8 @@ EXERCISE = Exercise(
         "key j is seen by query i if j <= i + N_k - N_q. A row that has seen no key yet has "
         "m_new = -inf, and -inf - -inf is NaN: subtract 0 there; and 0 / 0 is NaN: divide by 1.",
         "Step 2 ends with s = sm_scale * tl.dot(q, tl.trans(k), input_precision='ieee') and "
-        "tl.where(visible, s, float('-inf')). Step 3: m_new = tl.maximum(m_i, tl.max(s, 1)), alpha "
-        "and p by tl.exp, l_new = alpha * l_i + tl.sum(p, 1). Step 4: "
+        "tl.where(visible, s, float('-inf')). Step 3: m_new = tl.maximum(m_i, tl.max(s, 1)), "
+        "alpha and p by tl.exp, l_new = alpha * l_i + tl.sum(p, 1). Step 4: "
         "acc = tl.dot(p.to(v.dtype), v, acc * (alpha * l_i)[:, None], input_precision='ieee'), "
         "then divide. Step 5: lse = m_i + tl.log(l_i).",
     ),

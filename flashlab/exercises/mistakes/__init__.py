@@ -1,1 +1,1 @@
-"""Banks of mistakes, one file an exercise; a student bundle leaves this folder out. Floor: course."""
+"""Banks of mistakes; a student bundle leaves this folder out. Floor: course."""
