@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from flashlab import device, learner
+from flashlab import device
 from flashlab.workspace import Workspace
 
 ADVICE = {
@@ -54,6 +54,8 @@ def show() -> None:
 
 def page(root: Path) -> str:
     """The page as HTML, for a notebook that lies in ``root``."""
+    from flashlab import learner  # imports torch: `flashlab lab` starts its server meanwhile
+
     found = device.detect()
     rows = learner.progress()
     passed = sum(row["status"] == "pass" for row in rows)
