@@ -61,7 +61,7 @@ class Stage:
     detail: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """Everything a person or a program may want to know of one check."""
 
@@ -95,6 +95,9 @@ class Report:
     speed: dict[str, Any] | None = None
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Report {self.slug}: {self.status}, {self.points:g} points, tier {self.tier}>"
 
     @property
     def passed(self) -> bool:
