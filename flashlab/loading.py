@@ -33,7 +33,7 @@ def load_module(text: str, filename: str) -> ModuleType:
     before = sys.modules.get(module.__name__)
     sys.modules[module.__name__] = module
     try:
-        with triton.knobs.runtime.scope():  # else a recorder would make it interpret for good
+        with triton.knobs.runtime.scope():  # in case TRITON_INTERPRET is set
             triton.knobs.runtime.interpret = False
             exec(code, module.__dict__)
     except BaseException:

@@ -122,6 +122,8 @@ def test_a_cell_that_does_not_load_is_saved_and_named_by_its_own_line(shell, tex
     with pytest.raises(kernels.AnswerError) as caught:
         fill(shell, text)
     assert str(caught.value) == sentence and path().read_text() == text
+    with pytest.raises(kernels.AnswerError, match="work/kernels/vector_scale.py, line"):
+        run(shell, "vector_scale(1, 2)")
 
 
 def test_a_file_that_does_not_load_is_named_by_the_files_line(shell):
