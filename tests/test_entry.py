@@ -287,6 +287,20 @@ def test_other_devices_run_without_the_recorder(entry):
     assert entry.last_tally is before
 
 
+@pytest.mark.gpu
+def test_cuda_tensors_run_compiled(entry):
+    write(TIMES_2)
+    before, x = entry.last_tally, ones().cuda()
+    assert entry(x, 1.0).sum() == 40
+    y = torch.zeros_like(x)
+    entry.kernels()["scale_kernel"][(2,)](x, y, 20, 1.0, BLOCK=16, num_warps=1)
+    assert y.sum() == 40 and entry.last_tally is before
+    write(TIMES_3)
+    assert entry(x, 1.0).sum() == 60 and entry(ones(), 1.0).sum() == 60
+    with pytest.raises(ValueError, match="got x on cuda:0 and a on cpu"):
+        entry(x, ones())
+
+
 def test_a_mixture_of_devices_is_refused_with_the_names(entry):
     write(TIMES_2)
     with pytest.raises(ValueError, match="one device, got x on cpu and a on meta: move them with"):
