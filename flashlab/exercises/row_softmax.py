@@ -156,14 +156,14 @@ EXERCISE = Exercise(
     mistakes=MISTAKES,
     hints=(
         "A program holds BLOCK_M whole rows. Softmax needs each row three times: for its largest "
-        "score, for the sum, for the division. On chip that costs nothing: load once, then work on "
-        "the tile x [BLOCK_M, BLOCK_N].",
+        "score, for the sum, for the division. On chip that costs nothing: load once, then work "
+        "on the tile x [BLOCK_M, BLOCK_N].",
         "A tile of addresses is a column of row offsets plus a row of column offsets: "
         "offs_m[:, None] * stride_xm + offs_n[None, :] * stride_xn. Rows are axis 0, columns axis "
         "1: tl.max(x, 1) gives one number for each row, and m_i[:, None] makes it a column again.",
         "A lane that is off must change neither the maximum nor the sum: load it as -inf, since "
-        "exp(-inf) is 0. A row of only -inf has the maximum -inf, and -inf - -inf is NaN: subtract "
-        "0 there. Its sum is 0, and 0 / 0 is NaN: divide by 1 there.",
+        "exp(-inf) is 0. A row of only -inf has the maximum -inf, and -inf - -inf is NaN: "
+        "subtract 0 there. Its sum is 0, and 0 / 0 is NaN: divide by 1 there.",
         "Step 2: x = tl.load(x_ptrs, mask=mask, other=float('-inf')).to(tl.float32), then "
         "tl.max(x, 1) and tl.where(m_i == float('-inf'), 0.0, m_i). Step 3: "
         "p = tl.exp(x - m_i[:, None]), l_i = tl.sum(p, 1), and "

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from flashlab.exercise import Inputs, Sizes
 
-SCORES = ("random", "large", "negative", "very-negative", "rising", "falling", "apart", "holes", "hidden")
+SCORES = tuple("random large negative very-negative rising falling apart holes hidden".split())
 LAYOUTS = ("contiguous", "transposed", "sliced", "expanded")
 LOG2E = 1 / math.log(2)
 
@@ -18,8 +18,8 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
     ``sizes`` holds R and C and may hold
     ``scores``: random (default); large (beyond +-88: exp overflows in fp32); negative (all near
     -120); very-negative (all near -100,000: not for fp16); rising, falling (in three stairs of
-    2.5, of 50); apart (every row lies 200 below the one before); holes (a third of the elements is -inf); hidden (every second row is only -inf,
-    and the first half of each other row);
+    2.5, of 50); apart (every row lies 200 below the one before); holes (a third of the elements
+    is -inf); hidden (every second row is only -inf, and the first half of each other row);
     ``layout``: contiguous (default); transposed (columns outermost in memory); sliced (every
     second column of longer rows, from the third on); expanded (one row, stride 0).
     """

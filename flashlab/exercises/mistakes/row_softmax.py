@@ -174,20 +174,12 @@ _DIVISION = (
         "The exponentials are divided by the sum of the scores, not of the exponentials.",
     ),
     Mistake(
-        "divided-by-the-maximum",
-        _SUM,
-        "l_i = tl.max(p, 1)",
-        "one-program",
-        "wrong",
-        "The exponentials are divided by the largest of them: the largest p is 1 in every row.",
-    ),
-    Mistake(
         "never-divided",
         _STORE,
         "tl.store(p_ptrs, p, mask=mask)",
         "one-program",
         "wrong",
-        "The exponentials are stored without dividing by their sum.",
+        "The exponentials are never divided by their sum: the largest p is 1 in every row.",
     ),
     Mistake(
         "hidden-row-sum-unguarded",
@@ -204,14 +196,6 @@ _DIVISION = (
         "ragged-columns",
         "race",
         "p is stored without a mask: the columns from C on belong to the next row.",
-    ),
-    Mistake(
-        "stores-over-x",
-        _STORE,
-        "tl.store(x_ptrs, p / l_i[:, None], mask=mask)",
-        "one-program",
-        "uninitialised",
-        "The result is stored over the input x, and p is never written.",
     ),
     Mistake(
         "exponentials-in-fp16",
