@@ -24,8 +24,8 @@ EXERCISE = Exercise(
     mistakes=MISTAKES,
     hints=(
         "A block of queries never sees a whole row of scores. After each tile, three things say "
-        "all that matters of the keys so far: the largest score m_i, the sum l_i of exp(s - m_i), and "
-        "acc, the sum of exp(s - m_i) * v. The last two are relative to the maximum so far.",
+        "all that matters of the keys so far: the largest score m_i, the sum l_i of "
+        "exp(s - m_i), and acc, the sum of exp(s - m_i) * v: both relative to the maximum so far.",
         "When a tile raises the maximum from m_i to m_new, everything summed so far has to shrink "
         "by alpha = exp(m_i - m_new): both l_i and acc. The new tile is added at m_new already. "
         "Only at the end is acc divided by l_i.",
