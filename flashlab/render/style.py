@@ -28,7 +28,8 @@ padding:10px 14px;margin:4px 0;max-width:860px;overflow-wrap:anywhere}}
 {r} .fl-name{{font-weight:700;color:var(--fl-ink);font-size:15px}}
 {r} .fl-head{{font-size:17px;line-height:1.4;font-weight:600;margin:6px 0 8px;color:var(--fl-ink)}}
 {r} dl{{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:5px 14px;margin:8px 0}}
-{r} dt{{color:var(--fl-soft);font-weight:600}}{r} dd{{margin:0;min-width:0}}
+{r} dl dt{{float:none;width:auto;color:var(--fl-soft);font-weight:600}}
+{r} dl dd{{float:none;width:auto;margin:0;min-width:0}}
 {r} dd p{{margin:0 0 2px}}{r} .fl-soft{{color:var(--fl-soft)}}
 {r} code,{r} pre{{font:13px/1.45 ui-monospace,Menlo,Consolas,monospace;color:var(--fl-ink);
 background:var(--fl-panel)}}
