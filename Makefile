@@ -29,8 +29,6 @@ test-full: setup-test check ## the same and the slow tests
 	@$(PY) scripts/version_sets.py
 
 check: setup-test ## the quick gate: lint, format, stubs, notebooks, architecture
-	@$(PY) -m ruff check --quiet .
-	@$(PY) -m ruff format --quiet --check .
 	@$(PY) -m flashlab.authoring check
 	@$(PY) -m pytest -q tests/test_architecture.py
 

@@ -24,6 +24,8 @@ _HOME_OF = {
     "inspect": "flashlab.learner",
 }
 
+_SUBMODULES = ("kernels",)  # ``flashlab.kernels.flash_forward`` works after ``import flashlab``
+
 __all__ = [
     "check",
     "count_io",
@@ -38,6 +40,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"flashlab.{name}")
     if name in _HOME_OF:
         value = getattr(importlib.import_module(_HOME_OF[name]), name)
         globals()[name] = value
@@ -46,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF])
+    return sorted([*globals(), *_HOME_OF, *_SUBMODULES])

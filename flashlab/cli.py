@@ -151,8 +151,8 @@ def _start(args: argparse.Namespace) -> int:
             f"{path} exists already and is left as it is; `flashlab check {args.slug}` grades it."
         )
     else:
-        workspace.fill(args.slug, learner.stub(args.slug))
-        print(f"{path} now holds the stub: edit it, then `flashlab check {args.slug}`.")
+        print(workspace.fill(args.slug, learner.stub(args.slug)).message)
+        print(f"Edit {path}, then `flashlab check {args.slug}`.")
     return 0
 
 

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from flashlab import device, learner
+from flashlab import device
 from flashlab.workspace import Workspace
 
 ADVICE = {
@@ -25,7 +25,7 @@ STYLE = """<style>
 .fl-home { max-width: 60em; line-height: 1.5; }
 .fl-home .fl-next { border: 1px solid rgba(128,128,128,.5); border-left: .4em solid #2a9d8f;
   border-radius: .3em; padding: .6em 1em; margin: 1em 0; }
-.fl-home table { border-collapse: collapse; width: 100%; }
+.fl-home table { border-collapse: collapse; width: 100%; table-layout: auto !important; }
 .fl-home table td, .fl-home table th { text-align: left !important; vertical-align: top;
   padding: .35em .8em .35em 0; border-bottom: 1px solid rgba(128,128,128,.35);
   white-space: normal; line-height: 1.7; }
@@ -54,6 +54,8 @@ def show() -> None:
 
 def page(root: Path) -> str:
     """The page as HTML, for a notebook that lies in ``root``."""
+    from flashlab import learner  # imports torch: `flashlab lab` starts its server meanwhile
+
     found = device.detect()
     rows = learner.progress()
     passed = sum(row["status"] == "pass" for row in rows)

@@ -9,7 +9,7 @@ from flashlab import device, exercises, grader, sources
 from flashlab.exercise import Exercise
 from flashlab.grader.report import Report
 from flashlab.render import html, terminal
-from flashlab.workspace import Answer, Workspace
+from flashlab.workspace import Answer, Workspace, WorkspaceError
 
 
 def in_notebook() -> bool:
@@ -97,10 +97,12 @@ def _answer(slug: str, solution: bool, file: str | Path | None) -> Answer:
 
 
 def _record(exercise: Exercise, report: Report) -> None:
-    workspace = Workspace.current()
-    workspace.record_check(
-        exercise.slug, report.text_hash, report.status, report.points, report.tier
-    )
+    try:
+        Workspace.current().record_check(
+            exercise.slug, report.text_hash, report.status, report.points, report.tier
+        )
+    except WorkspaceError as error:  # a full disk must not cost the report
+        report.notes.append(f"Your progress was not saved: {error}")
 
 
 def show_report(report: Report) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import triton
 
+from flashlab.iocount._triton.decorate import compilable_kernels
+
 
 def load_module(text: str, filename: str) -> ModuleType:
     """``text`` compiled into a fresh module; tracebacks and ``inspect`` show ``filename``.
@@ -33,8 +35,7 @@ def load_module(text: str, filename: str) -> ModuleType:
     before = sys.modules.get(module.__name__)
     sys.modules[module.__name__] = module
     try:
-        with triton.knobs.runtime.scope():  # else a recorder would make it interpret for good
-            triton.knobs.runtime.interpret = False
+        with compilable_kernels():
             exec(code, module.__dict__)
     except BaseException:
         sys.modules[module.__name__] = before or module

@@ -7,7 +7,7 @@
 from pathlib import Path
 from typing import Any
 
-from flashlab.workspace import FillResult, Workspace, WorkspaceError, cell_source
+from flashlab.workspace import FillResult, Workspace, WorkspaceError, cell_source, files
 
 OPTIONS = ("--force", "--pull", "--show", "--reset")
 _USAGE = """\
@@ -45,12 +45,14 @@ def ipython_config(profile_dir: Path) -> Path:
     """Make every kernel that uses this IPython profile load the magic; returns the config file.
 
     Settings that stand in the file already are left as they are.
+
+    Raises:
+        WorkspaceError: the file cannot be read or written.
     """
     path = Path(profile_dir) / "ipython_config.py"
-    text = path.read_text(encoding="utf-8") if path.exists() else "c = get_config()\n"
+    text = files.decoded(path, files.read_bytes(path) or b"c = get_config()\n")
     if _EXTENSION_LINE not in text.splitlines():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text.rstrip()}\n{_EXTENSION_LINE}\n", encoding="utf-8")
+        files.write_atomic(path, f"{text.rstrip()}\n{_EXTENSION_LINE}\n".encode())
     return path
 
 
@@ -114,6 +116,7 @@ def _bound(shell: Any, slug: str, result: FillResult) -> str:
     from flashlab import kernels
 
     entry = kernels.entry(slug)
+    shell.push({slug: entry})  # also where the text does not load: a call says so again
     try:
         handles = entry.kernels()
     except kernels.AnswerError as error:
@@ -125,9 +128,7 @@ def _bound(shell: Any, slug: str, result: FillResult) -> str:
     constants = [n for n in vars(entry.module()) if n.isupper()]
     told = f"Ready: {', '.join(sorted(names))}."
     if constants:
-        told += (
-            f" Constants stay in the file: {slug}.{constants[0]} reads one, an edit changes it."
-        )
+        told += f" Constants stay in the file; read one as {slug}.{constants[0]}."
     return told
 
 

@@ -103,7 +103,7 @@ def pip(venv, *arguments, **options):
     command = [os.path.join(venv, "bin", "python"), "-m", "pip", "install"]
     command += ["--disable-pip-version-check"]
     if os.environ.get("CI") == "true":
-        command.append("--quiet")
+        command.append("-qq")
     return run(command + list(arguments), **options)
 
 

@@ -39,7 +39,7 @@ def colab():
 
     def install():
         say("Making .venv-colab: Triton 3.6, IPython 7.34, ipywidgets 7.7 (a minute or two)")
-        return install_torch_cpu(venv, COLAB_TORCH) and pip(venv, "--quiet", *COLAB)
+        return install_torch_cpu(venv, COLAB_TORCH) and pip(venv, "-qq", *COLAB)
 
     make_venv(venv, python)
     once(venv, "packages", key(COLAB_TORCH, *COLAB), install)
@@ -53,7 +53,7 @@ def triton39():
 
     def install():
         say("Making .venv-triton39 (a minute)")
-        return pip(VENV, "--quiet", "--no-deps", "--upgrade", "--target", overlay, *TRITON39)
+        return pip(VENV, "-qq", "--no-deps", "--upgrade", "--target", overlay, *TRITON39)
 
     once(overlay, "packages", key(*TRITON39), install)
     return os.path.join(VENV, "bin", "python"), {"PYTHONPATH": overlay}

@@ -5,6 +5,7 @@ import linecache
 import os
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -124,23 +125,19 @@ def test_workspaces_never_mix(entry, tmp_path, monkeypatch):
         assert str(tmp_path / name) in repr(entry)
 
 
-def test_two_processes_with_two_workspaces_at_once(tmp_path):
+def test_two_processes_with_two_workspaces_at_once(entry, tmp_path, monkeypatch):
     write(TIMES_2, tmp_path / "a"), write(TIMES_3, tmp_path / "b")
     code = (
         "import torch; from flashlab.kernels import vector_scale as v\n"
         "print(*{v(torch.ones(20), 1.0).sum().item() for _ in range(5)})"
     )
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**os.environ, "FLASHLAB_WORK": str(tmp_path / name)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "ab"
-    ]
-    outputs = [run.communicate(timeout=60)[0].splitlines()[-1] for run in runs]
-    assert outputs == ["40.0", "60.0"]
+    monkeypatch.setenv("FLASHLAB_WORK", str(tmp_path / "a"))
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    monkeypatch.setenv("FLASHLAB_WORK", str(tmp_path / "b"))
+    while other.poll() is None:
+        assert entry(ones(), 1.0).sum() == 60
+        time.sleep(0.05)
+    assert other.communicate()[0].splitlines()[-1] == "40.0"
 
 
 def test_a_full_disk_does_not_stop_a_call(entry, monkeypatch):
@@ -261,7 +258,8 @@ def test_cpu_tensors_run_under_the_enclosing_recorder(entry):
     with count_io() as tally:
         entry(ones(), 1.0)
         assert entry(ones(), 1.0).sum() == 40
-    assert tally.load_bytes() == 160
+        assert isinstance(entry.scale_kernel, triton.JITFunction)
+    assert tally.load_bytes() == 160 and entry.last_tally is tally
     assert entry(ones(), 1.0).sum() == 40  # the recorder was taken away again
 
 
@@ -287,6 +285,20 @@ def test_other_devices_run_without_the_recorder(entry):
     before = entry.last_tally
     assert entry(torch.ones(2, device="meta"), 1).device.type == "meta"
     assert entry.last_tally is before
+
+
+@pytest.mark.gpu
+def test_cuda_tensors_run_compiled(entry):
+    write(TIMES_2)
+    before, x = entry.last_tally, ones().cuda()
+    assert entry(x, 1.0).sum() == 40
+    y = torch.zeros_like(x)
+    entry.kernels()["scale_kernel"][(2,)](x, y, 20, 1.0, BLOCK=16, num_warps=1)
+    assert y.sum() == 40 and entry.last_tally is before
+    write(TIMES_3)
+    assert entry(x, 1.0).sum() == 60 and entry(ones(), 1.0).sum() == 60
+    with pytest.raises(ValueError, match="got x on cuda:0 and a on cpu"):
+        entry(x, ones())
 
 
 def test_a_mixture_of_devices_is_refused_with_the_names(entry):
@@ -366,6 +378,13 @@ def test_source_and_tracebacks_show_the_text(tmp_path):
     assert (frame.filename, frame.line) == (name, "raise KeyError('here')")
     linecache.checkcache()
     assert inspect.getsource(module.fails).endswith("raise KeyError('here')\n")
+
+
+def test_kernels_can_be_compiled_whatever_the_environment_says(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    module = load_module(TIMES_2, "environment.py")
+    assert isinstance(module.scale_kernel, triton.JITFunction)
+    assert os.environ["TRITON_INTERPRET"] == "1"
 
 
 def test_string_annotations_find_their_module():

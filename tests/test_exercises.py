@@ -1,28 +1,23 @@
-"""Every exercise by itself: the solution passes, every mistake fails as declared, trivial answers fail.
+"""Every exercise by itself: its solution passes, mistakes fail as declared, trivial answers fail.
 
 Runs each call in this process, under the recorder and the comparer; the grader's own tests repeat
 the mistakes in workers. A mutant runs the case that it breaks and the first case, not all of them.
 """
 
-import importlib
 import linecache
 import types
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flashlab import exercises, iocount, numerics, sources
 from flashlab.exercise import Case, Exercise, Mistake
+from flashlab.grader import trials
 from flashlab.holes import without_markers
 
 SENTINEL = {2: (torch.int16, 0x7FB7), 4: (torch.int32, 0x7FB75EAD)}  # NaNs nobody computes
-COUNTED = {  # exception of the recorder -> status
-    "OutOfBounds": "oob",
-    "RaceError": "race",
-    "UninitialisedRead": "uninitialised",
-    "MissingOther": "uninitialised",
-}
 LOADED: dict[str, types.ModuleType] = {}
 
 
@@ -49,46 +44,35 @@ def load(text: str) -> types.ModuleType:
     return LOADED[text]
 
 
-def inputs_of(exercise: Exercise, case: Case, tiles: dict[str, int]) -> dict:
-    generator = torch.Generator().manual_seed(case.seed)
-    return dict(exercise.make_inputs(case.sizes(tiles), getattr(torch, case.dtype), generator))
-
-
-def reference_of(exercise: Exercise, inputs: dict) -> dict[str, torch.Tensor]:
-    module, name = exercise.reference.split(":")
-    exact = {k: v.double() if torch.is_tensor(v) else v for k, v in inputs.items()}
-    got = getattr(importlib.import_module(module), name)(**exact)
-    return dict(zip((o.name for o in exercise.outputs), _tuple(got), strict=True))
-
-
-def _tuple(got) -> tuple:
-    return got if isinstance(got, tuple) else (got,)
+def _dtype(exercise: Exercise, output: str) -> str:
+    return next(o.dtype for o in exercise.outputs if o.name == output)
 
 
 def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
     """(status, sentence, tally) of one call."""
-    inputs = inputs_of(exercise, case, tiles)
-    call = dict(inputs)
-    if exercise.tiles_as == "arguments":
-        call |= {name.lower(): size for name, size in tiles.items()}
+    trial = trials.trial(exercise, case, tiles)
     module = load(text)
     if exercise.tiles_as == "constants":
         vars(module).update(tiles)
     try:
-        with iocount.count_io(poison=True) as tally, Fresh():
-            got = _tuple(getattr(module, exercise.functions[0])(**call))
+        with np.errstate(all="ignore"), iocount.count_io(poison=True) as tally, Fresh():
+            got = getattr(module, exercise.functions[0])(**trial.arguments | trial.sent)
     except iocount.KernelError as error:
-        status = COUNTED.get(type(error).__name__) or getattr(error, "kind", "compile")
-        return status, str(error), None
-    outputs = dict(zip((o.name for o in exercise.outputs), got, strict=True))
+        return error.kind, str(error), None
+    except RuntimeError as error:
+        return "crash", str(error), None
+    got, reference = got if isinstance(got, tuple) else (got,), trial.reference
+    if len(got) != len(reference):
+        return "contract", f"{len(got)} outputs, expected {len(reference)}", tally
+    outputs = dict(zip(reference, got, strict=True))
     for name, out in outputs.items():
+        wanted = case.dtype if _dtype(exercise, name) == "input" else _dtype(exercise, name)
+        if out.shape != reference[name].shape or out.dtype != getattr(torch, wanted):
+            return "contract", f"{name} is {out.dtype} {list(out.shape)}", tally
         kind, value = SENTINEL[out.element_size()]
         if bool((out.view(kind) == value).any()):
             return "uninitialised", f"{name} is not written everywhere", tally
-    reference = reference_of(exercise, inputs)
-    dtype = getattr(torch, case.dtype)
-    allowed = numerics.limits(reference, exercise.honest(inputs), inputs, dtype)
-    worst = numerics.worst(numerics.compare(outputs, reference, allowed, tiles))
+    worst = numerics.worst(numerics.compare(outputs, reference, trial.limits, tiles))
     return worst.status, worst.sentence, tally
 
 
@@ -122,19 +106,25 @@ def test_solution_passes_and_moves_exactly_the_budget(exercise, case, pair):
 
 @pytest.mark.parametrize(
     ("exercise", "mistake"),
-    [pytest.param(e, m, id=f"{e.slug}-{m.slug}") for e in ALL for m in e.mistakes],
+    [
+        pytest.param(e, m, id=f"{e.slug}-{m.slug}")
+        for e in ALL
+        for m in e.mistakes
+        if m.tier == "cpu"
+    ],
 )
 def test_mistake_fails_the_case_it_breaks_as_declared(exercise: Exercise, mistake: Mistake):
     text = sources.mutant(sources.solution_text(exercise.slug), mistake)
     case = exercise.case(mistake.breaks)
     found = [run(text, exercise, case, exercise.tiles(pair)) for pair in case.pairs]
     failed = next((f for f in found if f[0] != "pass"), found[0])
-    assert failed[0] == mistake.expect, failed[1]
+    # In a check the offline compiler refuses first; without it, the interpreter may just crash.
+    expected = {"compile": ("compile", "crash")}.get(mistake.expect, (mistake.expect,))
+    assert failed[0] in expected, failed[1]
 
 
-def trivial(exercise: Exercise, inputs: dict, reference: dict) -> dict[str, torch.Tensor]:
-    """Answers that need no thought, for the first output."""
-    first = reference[exercise.outputs[0].name]
+def trivial(inputs: dict, first: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Answers for the first output that need no thought."""
     answers = {"zeros": torch.zeros_like(first)}
     v = inputs.get("v")
     if v is not None and v.shape[2]:
@@ -145,17 +135,12 @@ def trivial(exercise: Exercise, inputs: dict, reference: dict) -> dict[str, torc
 
 @pytest.mark.parametrize(("exercise", "case", "pair"), [r for e in ALL for r in runs(e)])
 def test_trivial_answers_miss_by_ten_limits(exercise, case, pair):
-    inputs = inputs_of(exercise, case, exercise.tiles(pair))
-    reference = reference_of(exercise, inputs)
-    name = exercise.outputs[0].name
-    honest = exercise.honest(inputs)
-    limit = numerics.limits(reference, honest, inputs, getattr(torch, case.dtype))[name].limit
-    errors = {
-        answer: numerics.max_error(out, reference[name]) / max(limit, 1e-300)
-        for answer, out in trivial(exercise, inputs, reference).items()
-    }
-    accepted = [answer for answer, ratio in errors.items() if ratio < 10]
-    assert bool(accepted) == bool(case.trivial), errors
+    trial, name = trials.trial(exercise, case, exercise.tiles(pair)), exercise.outputs[0].name
+    reference, limit = trial.reference[name], trial.limits[name].limit
+    answers = trivial(trial.arguments, reference)
+    errors = {answer: numerics.max_error(out, reference) for answer, out in answers.items()}
+    accepted = [answer for answer, error in errors.items() if error <= 10 * limit]
+    assert bool(accepted) == bool(case.trivial), (errors, limit)
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=[e.slug for e in ALL])
@@ -167,7 +152,7 @@ def test_exercise_is_complete(exercise):
     assert len(set(names)) == len(names)
     assert len({m.slug for m in exercise.mistakes}) == len(exercise.mistakes)
     assert any(c.pairs == (0, 1, 2) for c in exercise.cases if c.group == "core")
-    assert sum(c.own for c in exercise.cases) == 3
+    assert sum(c.own for c in exercise.cases) == (3 if exercise.tiles_as == "constants" else 0)
     assert [c.group for c in exercise.cases] == sorted(
         (c.group for c in exercise.cases), key=("core", "ragged", "causal", "hostile").index
     )

@@ -169,7 +169,7 @@ def test_an_unknown_torch_is_refused(setup_env):
 def test_ci_shows_no_index_addresses(setup_env, commands, monkeypatch):
     monkeypatch.setenv("CI", "true")
     setup_env.pip(setup_env.VENV, "rich")
-    assert "--quiet" in commands[-1]
+    assert "-qq" in commands[-1]
 
 
 def test_the_script_is_read_by_old_pythons():

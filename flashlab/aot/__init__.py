@@ -11,6 +11,7 @@ from typing import Any
 from flashlab.aot.compiled import Compiled, table
 from flashlab.aot.launch import Launch, capture, describe_launch
 from flashlab.aot.pool import Compiler, compile_launches, warm
+from flashlab.loading import load_module
 
 ARCHS = (75, 80, 86, 89, 90, 100, 120)
 
@@ -46,7 +47,5 @@ def inspect(
         archs: Compute capabilities.
         timeout: Seconds for one launch and target.
     """
-    from flashlab.aot.build import load
-
-    module = load(text, filename)
+    module = load_module(text, filename)
     return compile_launches(text, filename, capture(lambda: call(module)), archs, timeout)

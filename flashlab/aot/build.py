@@ -8,11 +8,8 @@ import contextlib
 import dataclasses
 import difflib
 import io
-import linecache
 import re
-import sys
 import types
-from pathlib import Path
 from typing import Any
 
 import triton
@@ -22,7 +19,8 @@ from triton.compiler.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from flashlab.aot import refusals
-from flashlab.aot.launch import Launch, decode, unwrap
+from flashlab.aot.launch import Launch, decode
+from flashlab.loading import jit_function, load_module
 
 # What is counted in the PTX of a kernel. wgmma and tcgen05 stand for their multiply instructions.
 INSTRUCTIONS = {
@@ -40,21 +38,13 @@ INSTRUCTIONS = {
 }
 
 
-def load(text: str, filename: str) -> types.ModuleType:
-    """A fresh module of ``text`` whose source lines can be looked up; touches no .pyc file."""
-    name = "learner_" + re.sub(r"\W", "_", Path(filename).stem)
-    module = types.ModuleType(name)
-    module.__file__ = filename
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    sys.modules[name] = module
-    exec(compile(text, filename, "exec"), module.__dict__)
-    return module
-
-
 def build(text: str, filename: str, launch: Launch, arch: int) -> dict[str, Any]:
     """Compile ``launch`` for ``arch``: the fields of ``Compiled`` that are known here."""
     try:
-        module = load(text, filename)
+        module = load_module(text, filename)
+    except BaseException as error:
+        return refusals.not_loaded(error, filename)
+    try:
         fn = _kernel(module, launch)
         compiled, log = _compile(module, fn, launch, arch)
     except Exception as error:
@@ -70,11 +60,10 @@ def build(text: str, filename: str, launch: Launch, arch: int) -> dict[str, Any]
 
 
 def _kernel(module: types.ModuleType, launch: Launch) -> Any:
-    for value in (getattr(module, launch.kernel, None), *vars(module).values()):
-        with contextlib.suppress(TypeError):
-            fn = unwrap(value)
-            if fn.fn.__name__ == launch.kernel:
-                return fn
+    for value in list(vars(module).values()):
+        fn = jit_function(value)
+        if isinstance(fn, triton.JITFunction) and fn.fn.__name__ == launch.kernel:
+            return fn
     raise refusals.Refused(
         f"kernel {launch.kernel} is not at module level of the file: kernels made inside a "
         "function cannot be compiled offline"

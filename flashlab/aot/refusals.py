@@ -1,6 +1,6 @@
 """A compiler's refusal in words: the learner's line and the usual cause. Floor: core.
 
-Touches Triton's private names (jitted functions keep their text and first line).
+Touches Triton's private names: its errors, and jitted functions, which keep their own text.
 """
 
 import ast
@@ -8,12 +8,13 @@ import inspect
 import re
 import signal
 import sys
-import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from triton.compiler.errors import CompilationError
-from triton.runtime.jit import JITCallable
+
+from flashlab.loading import fault, jit_function, kernels_of
 
 # What the compiler says -> what a learner can do about it. {1}, {2} are groups of the pattern.
 CAUSES = (
@@ -75,8 +76,6 @@ BRANCH = (
     "{name} is not defined here on every path: it gets its value only inside a branch or loop, "
     "so give it one before"
 )
-
-
 # Instructions whose absence ends the compiler: Hopper's wgmma, and register moves between warps.
 HOPPER_ONLY = ("wgmma", "setmaxnreg")
 
@@ -89,8 +88,6 @@ def explain(error: Exception, filename: str, arch: int) -> dict[str, Any]:
     """``error`` as fields of ``Compiled``: kind, sentence, message and line."""
     if isinstance(error, Refused):
         return _fields("refused", str(error), str(error))
-    if isinstance(error, SyntaxError):
-        return _fields("load", f"line {error.lineno} of {filename}: {error.msg}", "", error.lineno)
     chain = list(_causes(error))
     if not any(isinstance(e, CompilationError) for e in chain):
         return _explain_other(chain, filename, arch)
@@ -107,6 +104,13 @@ def explain(error: Exception, filename: str, arch: int) -> dict[str, Any]:
     return _at_line(filename, fn, at.node, _said(said))
 
 
+def not_loaded(error: BaseException, filename: str) -> dict[str, Any]:
+    """A learner's file whose own top level fails."""
+    line, problem = fault(error, filename)
+    where = f"line {line} of {_name(filename)}" if line else _name(filename)
+    return _fields("load", f"{where}: {problem}", problem, line)
+
+
 def _explain_other(chain: list[BaseException], filename: str, arch: int) -> dict[str, Any]:
     text = f"{chain[-1]}"
     if "Unsupported function referenced" in text:
@@ -116,11 +120,6 @@ def _explain_other(chain: list[BaseException], filename: str, arch: int) -> dict
                 called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
                 if name and called.split(".")[-1] == name[1].split(".")[-1]:
                     return _at_line(filename, fn, node, text)
-    frames = [f for f in traceback.extract_tb(chain[-1].__traceback__) if f.filename == filename]
-    if frames:
-        line = frames[-1].lineno
-        what = f"{type(chain[-1]).__name__}: {text}"
-        return _fields("load", f"line {line} of {filename}: {what}", what, line)
     if "ptxas" in text:
         fatal = re.findall(r"ptxas\S* (?:fatal|error)\s*: (.+)", text)
         reason = fatal[0] if fatal else text.splitlines()[0]
@@ -135,6 +134,10 @@ def _fields(kind: str, sentence: str, message: str, line: int | None = None) -> 
     return {"error": kind, "sentence": sentence, "message": message, "line": line}
 
 
+def _name(filename: str) -> str:
+    return Path(filename).name
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
@@ -145,19 +148,13 @@ def _said(error: BaseException) -> str:
     """The compiler's own words, without the ``NameError('...')`` that it wraps some in."""
     text = error.error_message if isinstance(error, CompilationError) else str(error)
     wrapped = re.fullmatch(r"\w+(?:Error|Exception)\((['\"].*['\"])\)", text or "", re.DOTALL)
-    return ast.literal_eval(wrapped[1]) if wrapped else (text or "")
+    return str(ast.literal_eval(wrapped[1])) if wrapped else (text or "")
 
 
 def _kernels(filename: str) -> list[Any]:
-    """Every jitted function of the learner's file that is in memory."""
+    """Every kernel of the learner's file that is in memory."""
     modules = [m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == filename]
-    found = []
-    for value in (v for m in modules for v in list(vars(m).values())):
-        while hasattr(value, "fn") and not isinstance(value, JITCallable):
-            value = value.fn  # autotune, heuristics
-        if isinstance(value, JITCallable):
-            found.append(value)
-    return found
+    return [jit_function(fn) for module in modules for fn in kernels_of(module).values()]
 
 
 def _home(error: CompilationError, filename: str) -> Any:
@@ -172,16 +169,16 @@ def _at_line(filename: str, fn: Any, node: Any, said: str) -> dict[str, Any]:
     source = lines[min(line - first, len(lines) - 1)].rstrip("\n")
     dedent = len(lines[head]) - len(lines[head].lstrip())
     caret = " " * (getattr(node, "col_offset", 0) + dedent) + "^"
-    reason = _reason(said, fn, node)
+    reason = _reason(said, fn)
     return _fields(
         "refused",
-        f"line {line} of {filename}: {reason}",
-        f"{filename}:{line}\n{source}\n{caret}\n{said}",
+        f"line {line} of {_name(filename)}: {reason}",
+        f"{_name(filename)}:{line}\n{source}\n{caret}\n{said}",
         line,
     )
 
 
-def _reason(said: str, fn: Any, node: Any) -> str:
+def _reason(said: str, fn: Any) -> str:
     missing = re.search(r"^(\w+) is not defined", said)
     if missing and missing[1] in _assigned(fn):
         return BRANCH.format(name=missing[1])
@@ -212,7 +209,7 @@ def locate(found: dict[str, Any], stderr: str, filename: str) -> dict[str, Any]:
     where = re.search(re.escape(filename) + r"[\"']?:(\d+):\d+\)?: error: (.+)", stderr)
     if found.get("error") != "refused" or found.get("line") or not where:
         return found
-    sentence = f"line {where[1]} of {filename}: {_in_words(where[2])}"
+    sentence = f"line {where[1]} of {_name(filename)}: {_in_words(where[2])}"
     return {**found, **_fields("refused", sentence, where[0], int(where[1]))}
 
 

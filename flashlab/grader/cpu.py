@@ -19,10 +19,11 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass
 class Answer:
-    """A text to run, and how its file is called in messages."""
+    """A text to run, how its file is called in messages, and what a run may use."""
 
     text: str
     filename: str
+    limits: pool.Limits = field(default_factory=pool.Limits)
 
 
 @dataclass
@@ -186,7 +187,7 @@ def job(
         "reversed": both_orders(trial),
         "reply_limit": 2 * outputs + (1 << 20),
     }
-    return pool.Job(request, trial.sent, tag=(number, trial))
+    return pool.Job(request, trial.sent, answer.limits, tag=(number, trial))
 
 
 def both_orders(trial: Trial) -> bool:

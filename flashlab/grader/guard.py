@@ -7,6 +7,7 @@ exception. Runs beside learners' code: imports torch and the standard library al
 import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,13 +40,21 @@ class Watch:
         filename: Name under which the answer's code runs.
         torch_allowed: The exercise is written in torch: only ready-made attention is a breach.
         foreign: Folders whose code works on the answer's behalf (recorder, Triton).
+        on_fresh: Called with every tensor that the answer's ``empty`` calls make.
     """
 
-    def __init__(self, filename: str, torch_allowed: bool, foreign: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        filename: str,
+        torch_allowed: bool,
+        foreign: tuple[str, ...],
+        on_fresh: Callable[[torch.Tensor], None],
+    ) -> None:
         self.filename, self.torch_allowed, self.foreign = filename, torch_allowed, foreign
+        self.on_fresh = on_fresh
         self.breaches: list[dict[str, Any]] = []
         self.copies: list[dict[str, Any]] = []
-        self.fresh: dict[int, torch.Tensor] = {}  # storage address -> what empty() made
+        self.fresh: list[torch.Tensor] = []  # what empty() made, kept alive
         self.largest: list[int] = [0, 0]  # of the last two axes of any result, at the same time
         self.armed = False
         self._modes = (_Dispatch(self), _Function(self))
@@ -98,7 +107,8 @@ class _Dispatch(TorchDispatchMode):
     def _note(self, func: Any, args: Any, kwargs: Any, result: Any, line: int) -> None:
         watch, name = self.watch, func._schema.name.split("::")[-1]
         if name.startswith(("empty", "new_empty")) and isinstance(result, torch.Tensor):
-            watch.fresh[result.untyped_storage().data_ptr()] = result
+            watch.fresh.append(result)
+            watch.on_fresh(result)
         if any(word in name for word in _ATTENTION):
             watch.breach("attention", name, line)
         elif watch.torch_allowed:

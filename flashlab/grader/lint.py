@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from flashlab.exercise import Exercise
 from flashlab.grader.contract import Problem
 
-ATTENTION = ("scaled_dot_product_attention", "flex_attention", "flash_attn", "xformers")
+ATTENTION = ("scaled_dot_product_attention", "flex_attention")
+PACKAGES = ("flash_attn", "xformers", "flashinfer")
 COMPUTE = frozenset(
     "abs add addmm amax amin argmax argmin baddbmm bmm clamp cumsum diff div dot einsum erf exp "
     "exp2 expm1 inner log log1p log2 log_softmax logaddexp logsumexp mask_fill masked_fill matmul "
@@ -32,7 +33,7 @@ DISGUISES = {
 
 def lint(exercise: Exercise, tree: ast.Module) -> Problem | None:
     """The first forbidden call, by line, with the sentence that helps; None if there is none."""
-    names = _imports(tree)
+    names = imports(tree)
     kernels = {n.name for n in _functions(tree) if _is_kernel(n, names)}
     problems = [
         Problem("forbidden", said, node.lineno)
@@ -48,19 +49,19 @@ def _rule(exercise: Exercise, node: ast.AST, names: dict[str, str], in_kernel: b
     """The sentence of the rule that ``node`` breaks, else empty."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return _import_rule(node)
-    dotted = _dotted(node, names)
+    path = dotted(node, names)
     for word in ATTENTION:
-        if dotted and word in dotted:
+        if path and word in path:
             return f"{word} is ready-made attention: write the steps yourself"
-    if isinstance(node, ast.Call) and _dotted(node.func, {}) in DISGUISES:
-        return DISGUISES[_dotted(node.func, {})]
+    if isinstance(node, ast.Call) and dotted(node.func, {}) in DISGUISES:
+        return DISGUISES[dotted(node.func, {})]
     if exercise.kind not in ("triton", "gluon"):
         return ""
     if in_kernel:
-        return _kernel_rule(dotted)
+        return _kernel_rule(path)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return "@ multiplies matrices in torch: that is the kernel's work, in tl.dot"
-    return _launcher_rule(dotted)
+    return _launcher_rule(path)
 
 
 def _import_rule(node: ast.Import | ast.ImportFrom) -> str:
@@ -71,51 +72,49 @@ def _import_rule(node: ast.Import | ast.ImportFrom) -> str:
             return f"import of {module}: an answer uses torch and triton, nothing of the course"
         if top == "importlib":
             return DISGUISES["importlib"]
-        if top in ATTENTION:
+        if top in PACKAGES:
             return f"{top} is ready-made attention: write the steps yourself"
         if top == "triton" and _private(module):
             return _private_sentence(module)
     return ""
 
 
-def _kernel_rule(dotted: str) -> str:
-    top = dotted.split(".")[0]
-    if top in ("torch", "numpy") and "." in dotted and not dotted.startswith("torch.float"):
+def _kernel_rule(path: str) -> str:
+    top = path.split(".")[0]
+    if top in ("torch", "numpy") and "." in path and not path.startswith("torch.float"):
         return (
-            f"{dotted} inside a kernel: a @triton.jit kernel is compiled for the GPU, where only "
+            f"{path} inside a kernel: a @triton.jit kernel is compiled for the GPU, where only "
             "tl exists; write it with tl"
         )
-    return _private_sentence(dotted) if _private(dotted) else ""
+    return _private_sentence(path) if _private(path) else ""
 
 
-def _launcher_rule(dotted: str) -> str:
-    parts = dotted.split(".")
+def _launcher_rule(path: str) -> str:
+    parts = path.split(".")
     if parts[0] == "torch" and len(parts) > 1:
         if parts[-1] in COMPUTE or parts[1] in COMPUTE_PARTS:
             return (
-                f"{dotted} in a launcher: computing is the kernel's work; a launcher only "
+                f"{path} in a launcher: computing is the kernel's work; a launcher only "
                 "allocates, views and launches"
             )
     if parts[0] == "numpy" and len(parts) > 1:
-        return f"{dotted}: computing is the kernel's work; a launcher needs no numpy"
-    return _private_sentence(dotted) if _private(dotted) else ""
+        return f"{path}: computing is the kernel's work; a launcher needs no numpy"
+    return _private_sentence(path) if _private(path) else ""
 
 
-def _private(dotted: str) -> bool:
-    parts = dotted.split(".")
+def _private(path: str) -> bool:
+    parts = path.split(".")
     return parts[0] == "triton" and (
         any(p.startswith("_") for p in parts)
         or parts[1:2] in (["runtime"], ["compiler"], ["knobs"])
     )
 
 
-def _private_sentence(dotted: str) -> str:
-    return (
-        f"{dotted} is a part of Triton's machinery that changes with every version: use tl alone"
-    )
+def _private_sentence(path: str) -> str:
+    return f"{path} is a part of Triton's machinery that changes with every version: use tl alone"
 
 
-def _imports(tree: ast.Module) -> dict[str, str]:
+def imports(tree: ast.Module) -> dict[str, str]:
     """Local name -> dotted name of what it was imported from."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -129,8 +128,8 @@ def _imports(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-def _dotted(node: ast.AST, names: dict[str, str]) -> str:
-    """``torch.nn.functional.softmax`` for such a chain of attributes, else empty."""
+def dotted(node: ast.AST, names: dict[str, str]) -> str:
+    """Such as ``torch.nn.functional.softmax`` for attributes of a name, else empty."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -147,8 +146,8 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 def _is_kernel(node: ast.FunctionDef, names: dict[str, str]) -> bool:
     for decorator in node.decorator_list:
         made = decorator.func if isinstance(decorator, ast.Call) else decorator
-        dotted = _dotted(made, names)
-        if dotted.startswith("triton.") and dotted.endswith(".jit"):
+        path = dotted(made, names)
+        if path.startswith("triton.") and path.endswith(".jit"):
             return True
     return False
 

@@ -14,6 +14,7 @@ from flashlab.grader.trials import Run
 
 SECONDS = 30.0  # for one launch and target
 KERNELS = 4  # launches looked at
+BEFORE = ("unfilled", "contract", "forbidden", "grader_error")  # say more than a refusal
 
 
 class Offline:
@@ -63,13 +64,14 @@ class Offline:
         refused = bool(self.rows) and all(row.error == "refused" for row in self.rows)
         detail = bad[0].sentence if bad else ""
         report.stages.append(Stage("compile", "fail" if bad else "pass", detail))
-        if refused:
+        if refused and report.status not in BEFORE and report.cases:
+            self._mark(report.first_failure or report.cases[0])
             report.status = "compile"
         elif bad:
             targets = ", ".join(sorted({f"sm_{row.arch}" for row in bad}))
             report.notes.append(f"Does not run on {targets}: {detail}")
 
-    def mark(self, case: CaseResult) -> None:
+    def _mark(self, case: CaseResult) -> None:
         """Give a case the compiler's refusal as its status."""
         row = self.rows[0]
         case.status, case.detail = "compile", row.sentence

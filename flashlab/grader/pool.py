@@ -54,7 +54,7 @@ class Reply:
 
     header: dict[str, Any] | None
     arrays: dict[str, torch.Tensor] = field(default_factory=dict)
-    problem: str = ""  # why there is no header, or that bytes followed the frame
+    problem: str = ""  # what is wrong with the bytes that came, if any came
     how: str = "lost"  # exit, signal, wall, memory, processes, or lost (the server was killed)
     code: int = 0
     cpu_seconds: float = 0.0
@@ -86,6 +86,7 @@ class Pool:
         self._open: set[socket.socket] = set()
         self._idle: list[socket.socket] = []
         self._closed = False
+        self.cpu_seconds = 0.0  # used by workers so far
         self.pid = os.getpid()
 
     def start(self) -> None:
@@ -100,7 +101,7 @@ class Pool:
             return self._control
         ours, theirs = socket.socketpair()
         path = [p for p in sys.path if p and Path(p).exists()]
-        words = [sys.executable, "-I", str(PACKAGE / "grader" / "server.py")]
+        words = [sys.executable, "-I", "-B", str(PACKAGE / "grader" / "server.py")]
         words += [str(theirs.fileno()), *path, str(PACKAGE.parent)]
         self._server = subprocess.Popen(
             self._command(words),
@@ -176,6 +177,7 @@ class Pool:
             if busy is not None:
                 busy[threading.get_ident()] = lane
             reply = _exchange(lane, job)
+            self.cpu_seconds += reply.cpu_seconds
             if busy is not None:
                 busy.pop(threading.get_ident(), None)
             if reply.how == "lost":
@@ -234,7 +236,7 @@ def _exchange(lane: socket.socket, job: Job) -> Reply:
             for name in ("how", "code", "cpu_seconds", "seconds", "peak_bytes"):
                 setattr(reply, name, ended[name])
             if reply.header is not None and source.read(1):
-                reply.problem, reply.header = "it wrote into the grader's reply channel", None
+                reply.problem, reply.header = "bytes behind the reply", None
         except (OSError, EOFError, ValueError, protocol.ProtocolError):
             reply.how = "lost"
         finally:
@@ -251,7 +253,7 @@ def _receive(source: int, job: Job, reply: Reply, deadline: float) -> None:
         reply.arrays = protocol.views(header["arrays"], payload)
         reply.header = header
     except EOFError:
-        reply.problem = "it sent no whole reply"
+        pass  # how the worker ended says why
     except (protocol.ProtocolError, KeyError, TypeError) as error:
         reply.problem = str(error)
 
@@ -270,7 +272,6 @@ def _environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "TRITON_DEFAULT_FP_FUSION": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
     return kept | fixed
 

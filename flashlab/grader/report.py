@@ -1,7 +1,8 @@
-"""What a check found, as data that survives JSON; words and HTML are made elsewhere. Floor: course."""
+"""What a check found, as data that survives JSON; others make words of it. Floor: course."""
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +11,9 @@ from typing import Any
 class Where:
     """Where an output is wrong.
 
-    ``index``, ``expected`` and ``got`` describe the worst element; ``rows`` are the first bad rows;
-    ``tile_map[i][j]`` is the worst error over its limit in query tile i (first wrong head), column tile j
-    of the output, so that a value above 1 is a bad tile.
+    ``index``, ``expected`` and ``got`` describe the worst element; ``rows`` are the first bad
+    rows of the first wrong head; ``tile_map[i][j]`` is the worst error over its limit there, in
+    row tile i and column tile j of the output, so that a value above 1 is a bad tile.
     """
 
     output: str
@@ -60,7 +61,7 @@ class Stage:
     detail: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """Everything a person or a program may want to know of one check."""
 
@@ -95,6 +96,9 @@ class Report:
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"<Report {self.slug}: {self.status}, {self.points:g} points, tier {self.tier}>"
+
     @property
     def passed(self) -> bool:
         """True if every case that ran passed."""
@@ -106,15 +110,37 @@ class Report:
         return next((c for c in self.cases if c.status != "pass"), None)
 
     def to_json(self) -> str:
-        """The whole report as JSON text."""
-        return json.dumps(dataclasses.asdict(self), indent=1, default=str)
+        """The whole report as strict JSON; NaN and infinity become ``"nan"`` and ``"inf"``."""
+        plain = _named(dataclasses.asdict(self))
+        return json.dumps(plain, indent=1, default=str, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Report":
         """The report that ``to_json`` wrote."""
         data = json.loads(text)
+        data["attention_matrix"] = _numbers(data["attention_matrix"])
         data["stages"] = [Stage(**s) for s in data["stages"]]
         for case in data["cases"]:
-            case["where"] = Where(**case["where"]) if case["where"] else None
+            case["error"] = _numbers(case["error"])
+            if case["where"]:
+                spot = case["where"]
+                spot |= {n: _numbers(v) for n, v in spot.items() if n != "output"}
+                case["where"] = Where(**spot)
         data["cases"] = [CaseResult(**c) for c in data["cases"]]
         return cls(**data)
+
+
+def _named(value: Any) -> Any:
+    """The value with every number that JSON has no word for as text."""
+    if isinstance(value, dict):
+        return {str(k): _named(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(v) for v in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(value: Any) -> Any:
+    """The reverse of ``_named`` for numbers and lists of numbers."""
+    if isinstance(value, list):
+        return [_numbers(v) for v in value]
+    return float(value) if isinstance(value, str) else value

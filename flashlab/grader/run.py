@@ -11,7 +11,18 @@ import triton
 
 from flashlab import aot, exercises, sources
 from flashlab.exercise import Case, Exercise
-from flashlab.grader import bank, contract, cpu, lint, points, pool, steps, trials, wording
+from flashlab.grader import (
+    bank,
+    contract,
+    cpu,
+    escapes,
+    lint,
+    points,
+    pool,
+    steps,
+    trials,
+    wording,
+)
 from flashlab.grader import diagnose as diagnosis
 from flashlab.grader.contract import Problem
 from flashlab.grader.cpu import Answer, Cpu, Progress
@@ -39,6 +50,7 @@ def check(
     progress: Progress | None = None,
     diagnose: bool = True,
     budget_seconds: float = 8.0,
+    limits: pool.Limits | None = None,
 ) -> Report:
     """Grade a text in processes of its own; this process never runs it.
 
@@ -47,11 +59,13 @@ def check(
         text: The answer.
         tier: ``"cpu"``, ``"gpu"`` or ``"hopper"``; the higher ones run the lower one's stages too.
         path, saved_at: Of the file that the text comes from, for the report.
-        cases: Names of the cases to run; None is all. Without all there are no points.
+        cases: Names of the cases to run; None is all. Only then the launches are compiled and
+            there are points.
         all_cases: Go on after the first group of cases that fails.
         progress: Called with (done, total, name of a case).
         diagnose: Look for the likely mistake and the first wrong step.
         budget_seconds: Time for that.
+        limits: What one run may use; None is 5 s of processor, 10 s of time, 1 GiB.
 
     Raises:
         KeyError: unknown slug or case.
@@ -68,7 +82,8 @@ def check(
         "triton": triton.__version__,
     }
     try:
-        _Check(exercise, Answer(text, path or f"{slug}.py"), report).run(
+        answer = Answer(text, path or f"{slug}.py", limits or pool.Limits())
+        _Check(exercise, answer, report).run(
             cases, all_cases, progress, budget_seconds if diagnose else 0.0
         )
     except KeyboardInterrupt:
@@ -96,7 +111,7 @@ class _Check:
         tree = self._read()
         if tree is not None:
             report.own_tiles = contract.constants(tree, exercise.tile_names)
-            self._run_cases(cases, all_cases, progress)
+            self._run_cases(tree, cases, all_cases, progress)
             if cases is None:
                 points.award(exercise, report, self.stage.runs)
             if report.status in DIAGNOSED and budget_seconds:
@@ -125,10 +140,14 @@ class _Check:
         return None
 
     def _run_cases(
-        self, names: Sequence[str] | None, all_cases: bool, progress: Progress | None
+        self,
+        tree: ast.Module,
+        names: Sequence[str] | None,
+        all_cases: bool,
+        progress: Progress | None,
     ) -> None:
         report, exercise, answer = self.report, self.exercise, self.answer
-        compiles = exercise.kind in ("triton", "gluon")
+        compiles = exercise.kind in ("triton", "gluon") and names is None
         own = any(c.own for c in exercise.cases) and bool(report.own_tiles)
         offline = Offline(exercise, answer.text, answer.filename, own)
         self.stage = Cpu(exercise, answer, report.own_tiles, names, all_cases, progress)
@@ -143,8 +162,19 @@ class _Check:
         report.stages.append(Stage("cases", "fail" if bad else "pass", detail))
         if compiles:
             offline.finish(report)
+        if report.status == "pass":
+            self._escapes(tree)
         if report.tier == "cpu":
             report.not_run.append("compiled run: not run on tier cpu")
+
+    def _escapes(self, tree: ast.Module) -> None:
+        """A text that passes must not reach out of its place either."""
+        problem = escapes.escape(tree)
+        if problem is not None:
+            self.report.status = problem.status
+            detail = f"line {problem.line}: {problem.detail}"
+            self.report.stages.append(Stage("escapes", "fail", detail))
+            self.report.headline = f"Every case passes, but {detail}."
 
     def _diagnose(self, budget_seconds: float) -> None:
         exercise, answer = self.exercise, self.answer

@@ -10,6 +10,7 @@ OVER = {
     "processes": "it started more processes than a case may; a launcher needs none",
 }
 LOST = "the grader lost the process that ran this case; this costs no marks, check again"
+FORGED = "it wrote into the channel of the grader's replies ({problem}); print goes to the report"
 REVERSED = "with the programs in reversed order: "
 SIGNALS = {
     "SIGSEGV": "segmentation fault, SIGSEGV: memory that is not its own was touched",
@@ -90,14 +91,15 @@ def modified(names: list[str]) -> str:
     return f"it changed its input{many} {', '.join(names)}; write to outputs only"
 
 
-def unwritten(output: str, stored: int, nbytes: int, nans: bool) -> str:
-    """An output that the kernels did not store, or not all of it."""
-    if stored or nans:
-        return (
-            f"the kernel stored {stored} of {output}'s {nbytes} bytes; "
-            "does the grid cover all tiles?"
-        )
-    return f"no kernel stored into the returned {output}: it has to be what a kernel computed"
+def unwritten(output: str, missing: int, size: int, first: list[int] | None) -> str:
+    """Elements of an output that no kernel stored."""
+    if missing == size:
+        return f"no kernel stored into the returned {output}: it has to be what a kernel computed"
+    at = f", the first at {first}" if first else ""
+    return (
+        f"{missing} of the {size} elements of {output} were never stored{at}; "
+        "does the grid cover every tile, and the mask the last one?"
+    )
 
 
 def order_matters(output: str) -> str:

@@ -86,8 +86,10 @@ def _ended(exercise: Exercise, run: Run) -> Fields | None:
     if reply.code < 0:
         name = signal.Signals(-reply.code).name
         return {"status": "crash", "detail": sentences.died_of(name)}
-    said = reply.problem if "reply channel" in reply.problem else ""
-    return {"status": "crash", "detail": said or sentences.left_with(reply.code)}
+    detail = sentences.left_with(reply.code)
+    if reply.problem:
+        detail = sentences.FORGED.format(problem=reply.problem)
+    return {"status": "crash", "detail": detail}
 
 
 def _raised(exercise: Exercise, run: Run) -> Fields | None:
@@ -192,22 +194,20 @@ def _modified(exercise: Exercise, run: Run) -> Fields | None:
 
 
 def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
-    """A returned tensor whose elements no kernel stored."""
+    """A returned tensor that no kernel stored, or not all of it."""
     if exercise.kind != "triton" or any(t.numel() == 0 for t in run.trial.sent.values()):
         return None
-    moved = run.reply.header.get("io") or {}
+    header = run.reply.header
+    moved, gaps = header.get("io") or {}, header.get("unwritten") or {}
     for number, output in enumerate(exercise.outputs):
-        tensor = run.outputs[output.name]
-        stored = (moved.get(f"#{number}") or [0, 0])[1]
-        if stored >= tensor.nbytes:
+        key, size = f"#{number}", run.outputs[output.name].numel()
+        missing, first = gaps.get(key) or (0, None)
+        stored = (moved.get(key) or (0, 0))[1]
+        if not size or (stored and not missing):
             continue
-        nans = bool(tensor.isnan().any()) if tensor.is_floating_point() else False
-        status = "uninitialised" if nans or stored else "forbidden"
-        return {
-            "status": status,
-            "output": output.name,
-            "detail": sentences.unwritten(output.name, stored, tensor.nbytes, nans),
-        }
+        detail = sentences.unwritten(output.name, missing or size, size, first)
+        status = "uninitialised" if missing else "forbidden"
+        return {"status": status, "output": output.name, "detail": detail}
     return None
 
 

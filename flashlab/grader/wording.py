@@ -1,127 +1,88 @@
-"""The sentences of verdicts, for an honest learner: what came, what was expected, what to do."""
+"""Sentences of a report that are chosen, not computed: headline, failing call. Floor: course."""
 
-import json
-from typing import Any
+from collections.abc import Sequence
 
-OVER = {
-    "wall": "it did not end within the time of a case; is there a loop that never ends?",
-    "cpu": "it used up the processor time of a case; is there a loop that never ends?",
-    "memory": "it used more memory than a case may; is a tensor far larger than its inputs?",
-    "processes": "it started more processes than a case may; a launcher needs none",
-}
-LOST = "the grader lost the process that ran this case; this costs no marks, check again"
-REVERSED = "with the programs in reversed order: "
-SIGNALS = {
-    "SIGSEGV": "segmentation fault, SIGSEGV: memory that is not its own was touched",
-    "SIGABRT": "abort, SIGABRT: memory was damaged, or a library gave up",
-    "SIGFPE": "arithmetic fault, SIGFPE: an integer division by zero, say",
-    "SIGKILL": "killed, SIGKILL: out of memory, or it killed itself",
-}
-BREACHES = {
-    "attention": "{what} is ready-made attention: write the steps yourself",
-    "torch": "torch's {what} computed on tensor values: that is the kernel's work; a launcher only "
-    "allocates, views and launches",
-    "values": "{what}() took tensor values to Python: that is the kernel's work; a launcher only "
-    "allocates, views and launches",
-    "files": "it tried to {what}: an answer reads and writes no files, use print to look at things",
-    "course": "it tried to {what}: an answer uses torch and triton, nothing of the course",
-    "programs": "it tried {what}: an answer starts and ends no programs and opens no connections",
-    "threads": "it started a thread: an answer needs none",
-    "peek": "it called {what}: an answer needs its arguments alone",
-    "code": "it called Python's {what}: write the code out",
+from flashlab.grader.report import CaseResult, Report
+
+HEDGES = {"certain": "", "likely": "Very likely: ", "possible": "Possibly: "}
+FACTS = {
+    "unfilled": "is not filled in yet",
+    "contract": "does not keep to its contract",
+    "forbidden": "uses something that this exercise forbids",
+    "compile": "does not compile",
+    "oob": "reaches outside a tensor",
+    "race": "has programs that race for the same memory",
+    "uninitialised": "uses or leaves memory that nothing has written",
+    "nan": "gives NaN",
+    "wrong": "gives wrong numbers",
+    "precision": "loses precision",
+    "timeout": "does not end within its time",
+    "oom": "needs too much memory",
+    "crash": "crashes",
+    "grader_error": "could not be graded: the grader itself failed, which costs no marks",
 }
 
 
-def died_of(name: str) -> str:
-    """A worker that ended by a signal."""
-    return f"the process died ({SIGNALS.get(name, name)})"
+def headline(report: Report) -> str:
+    """The first sentence a person reads: the mistake when one is known, else the status's fact."""
+    if report.mistake:
+        return HEDGES.get(report.mistake.get("confidence", ""), "") + report.mistake["says"]
+    if report.status == "pass":
+        return f"All {len(report.cases)} runs of {report.slug} pass{_tier(report)}."
+    case = report.first_failure
+    fact = FACTS.get(report.status, report.status)
+    if case is None:
+        detail = next((s.detail for s in report.stages if s.status == "fail" and s.detail), "")
+        return _join(f"{report.slug} {fact}", detail)
+    about = f" of {case.argument}" if case.argument and case.argument not in case.detail else ""
+    place = f" at {case.line}" if case.line and case.line not in case.detail else ""
+    return _join(f"{report.slug} {fact} in case {case.name}", f"{case.detail}{about}{place}")
 
 
-def left_with(code: int) -> str:
-    """A worker that ended by itself before it replied."""
-    return f"the process ended itself with code {code} before the call returned (os._exit?)"
+def smallest_failure(report: Report) -> CaseResult | None:
+    """The failing run with the least work to look at; of equals the first."""
+    failing = [c for c in report.cases if c.status not in ("pass", "grader_error")]
+    return min(failing, key=_work, default=None)
 
 
-def raised(status: str, types: list[str], message: str, error: dict[str, Any]) -> str:
-    """One sentence, or the recorder's short paragraph, of an exception."""
-    name = types[0] if types else "an exception"
-    if status == "contract":
-        return f"the file is no valid Python: {message}"
-    if status == "oom":
-        return f"it asked for more memory than a case may use ({_first(message)})"
-    if name == "SystemExit":
-        return f"it ended the program (SystemExit, code {error.get('code')}); return instead"
-    if name == "RecursionError":
-        return "RecursionError: a function calls itself without end"
-    if "KernelError" in types:
-        return message
-    return f"{name}: {_first(message)}"
+def failing_call(slug: str, case: CaseResult) -> str:
+    """Python text that repeats one run in a notebook or in Python."""
+    tiles = ", ".join(f'"{name}": {size}' for name, size in case.tiles.items())
+    shown = f", tiles={{{tiles}}}" if tiles else ""
+    return f'import flashlab\nflashlab.debug("{slug}", "{case.name}"{shown})'
 
 
-def breach(rule: str, what: str) -> str:
-    """What an answer did and should not, with what to do instead."""
-    return BREACHES.get(rule, "it did {what}").format(what=what)
+def numbers(values: Sequence[int]) -> str:
+    """Row numbers in words: ``"3"``, ``"0 to 15"`` or ``"0 to 3, 8 and 9"``."""
+    spans: list[list[int]] = []
+    for value in sorted(values):
+        if spans and value == spans[-1][1] + 1:
+            spans[-1][1] = value
+        else:
+            spans.append([value, value])
+    words: list[str] = []
+    for first, last in spans[:4]:
+        if last - first > 1:
+            words.append(f"{first} to {last}")
+        else:
+            words += [str(v) for v in range(first, last + 1)]
+    if len(spans) > 4:
+        return ", ".join(words) + " and more"
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def returned(came: str, expected: list[str]) -> str:
-    """Another number or kind of results than the contract says."""
-    want = expected[0] if len(expected) == 1 else f"({', '.join(expected)})"
-    return f"expected {want} to be returned, got {came}; return {', '.join(expected)}"
+def _work(case: CaseResult) -> int:
+    work = 1
+    for size in case.sizes.values():
+        if isinstance(size, int) and not isinstance(size, bool):
+            work *= max(1, size)
+    return work
 
 
-def not_a_tensor(output: str, came: str, subclass: bool) -> str:
-    """A result that is no plain tensor."""
-    if subclass:
-        return f"expected {output} to be a plain torch.Tensor, got its subclass {came}; return what torch.empty made"
-    return f"expected {output} to be a tensor, got {came}; return the tensor that the kernel wrote"
+def _tier(report: Report) -> str:
+    return f" on tier {report.tier}" + ("; some parts were not run" if report.not_run else "")
 
 
-def differs(output: str, what: str, came: Any, want: Any) -> str:
-    """A result of another shape or dtype."""
-    return f"expected {output} to have {what} {want}, got {came}; allocate it so"
-
-
-def modified(names: list[str]) -> str:
-    """Inputs that the call changed."""
-    return f"it changed its input{'s' if len(names) > 1 else ''} {', '.join(names)}; write to outputs only"
-
-
-def unwritten(output: str, stored: int, nbytes: int, nans: bool) -> str:
-    """An output that the kernels did not store, or not all of it."""
-    if stored or nans:
-        return f"the kernel stored {stored} of {output}'s {nbytes} bytes; does the grid cover all tiles?"
-    return f"no kernel stored into the returned {output}: it has to be what a kernel computed"
-
-
-def order_matters(output: str) -> str:
-    """Another result with programs in reversed order."""
-    return (
-        f"{output} depends on the order in which programs run: on a GPU they run in no fixed order"
-    )
-
-
-def as_json(value: Any) -> Any:
-    """``value`` as it would come back through JSON."""
-    return json.loads(json.dumps(value, default=str))
-
-
-def first_difference(expected: Any, got: Any, at: str = "") -> str:
-    """Where two plain values first differ, as a sentence; empty where they are equal."""
-    place = at or "the result"
-    if isinstance(expected, dict) and isinstance(got, dict):
-        if set(expected) != set(got):
-            return f"expected {place} to have the keys {sorted(expected)}, got {sorted(got)}"
-        parts = [(f"{at}[{k!r}]", expected[k], got[k]) for k in expected]
-    elif isinstance(expected, list) and isinstance(got, list):
-        if len(expected) != len(got):
-            return f"expected {place} to have {len(expected)} entries, got {len(got)}"
-        parts = [(f"{at}[{i}]", e, g) for i, (e, g) in enumerate(zip(expected, got, strict=True))]
-    elif type(expected) is type(got) and expected == got:
-        return ""
-    else:
-        return f"expected {place} to be {expected!r}, got {got!r}"
-    return next((said for p, e, g in parts if (said := first_difference(e, g, p))), "")
-
-
-def _first(message: str) -> str:
-    return message.strip().split("\n")[0][:300]
+def _join(fact: str, detail: str) -> str:
+    text = f"{fact}: {detail}" if detail else fact
+    return text if text.endswith((".", "!", "?")) else text + "."

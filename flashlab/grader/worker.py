@@ -4,7 +4,6 @@ It decides nothing: the grader judges the bytes. A class sandbox mounts only tor
 ``flashlab.iocount``, ``flashlab.pipeline``, this file and the three beside it that it needs.
 """
 
-import contextlib
 import dataclasses
 import os
 import sys
@@ -26,6 +25,7 @@ except ImportError:  # not in a sandbox
     aot = None
 
 PRINTED_LIMIT = 64 << 10
+LAUNCHES = 16  # described for the compiler
 FOREIGN = (os.path.dirname(iocount.__file__) + os.sep, os.path.dirname(triton.__file__) + os.sep)
 
 
@@ -34,6 +34,8 @@ def prepare() -> None:
     torch.set_num_threads(1)
     torch._C._set_deterministic_algorithms(True, warn_only=True)  # public setter: imports inductor
     torch._C._set_deterministic_fill_uninitialized_memory(True)
+    with iocount.count_io():
+        pass  # imports what the recorder imports on first use
 
 
 def main(request: dict[str, Any], payload: bytearray, reply_fd: int) -> None:
@@ -51,9 +53,10 @@ class Run:
     def __init__(self, request: dict[str, Any], payload: bytearray) -> None:
         self.request = request
         self.inputs = protocol.views(request["tensors"], payload)
-        self.watch = guard.Watch(request["filename"], request["torch_allowed"], FOREIGN)
+        self.watch = guard.Watch(
+            request["filename"], request["torch_allowed"], FOREIGN, iocount.expect_output
+        )
         self.launches: list[dict[str, Any]] = []
-        self.bytes = TensorBytes()
         self.header: dict[str, Any] = {"run": request["run"], "arrays": []}
 
     def reply(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
@@ -85,43 +88,47 @@ class Run:
                 setattr(module, name, value)
             function = getattr(module, request["function"])
             returned, tally = self._call(function, "forward")
-            self.header["returned"], arrays = contents(returned, self.inputs)
+            self.header["returned"], arrays = contents(returned)
             self.header["arrays"] = [protocol.spec(str(i), a) for i, a in enumerate(arrays)]
-            self.header["io"] = self.bytes.by_tensor(self.inputs, arrays_of(returned))
-            self.header["tally"] = tally.to_json() if hasattr(tally, "to_json") else {}
+            self.header |= self._counted(returned, tally)
             if request["reversed"]:
                 self.header["phase"] = "reversed"
-                again = contents(self._call(function, "reversed")[0], self.inputs)[1]
+                again = contents(self._call(function, "reversed")[0])[1]
                 self.header["same_reversed"] = [
                     a.shape == b.shape and _checksum(a) == _checksum(b)
                     for a, b in zip(arrays, again, strict=False)
                 ]
         return arrays
 
-    def _call(self, function: Any, order: str) -> tuple[Any, Any]:
+    def _call(self, function: Any, order: str) -> tuple[Any, iocount.Tally]:
         arguments = {
             name: self.inputs[name] if kind == "tensor" else kind["value"]
             for name, kind in self.request["arguments"].items()
         }
-        on_launch = self._on_launch if order == "forward" else self._name_outputs
-        with _recorder(order, on_launch) as tally:
-            self.bytes.start(tally)
-            returned = function(**arguments)
-        self.bytes.finish()
-        return returned, tally
+        on_launch = self._on_launch if order == "forward" else None
+        with iocount.count_io(order=order, on_launch=on_launch) as tally:
+            return function(**arguments), tally
 
-    def _name_outputs(self, kernel: Any, grid: Any, bound: dict[str, Any], options: Any) -> None:
-        for name, value in bound.items():
-            if isinstance(value, torch.Tensor):
-                if value.untyped_storage().data_ptr() in self.watch.fresh:
-                    iocount.expect_output(value, name)
+    def _counted(self, returned: Any, tally: iocount.Tally) -> dict[str, Any]:
+        """Bytes by tensor, lines that moved them, and elements of outputs that nothing stored."""
+        outputs = {f"#{i}": t for i, t in enumerate(arrays_of(returned))}
+        storages = {storage.pointer: storage for _, storage, _ in tally.outputs}
+        unwritten = {}
+        for name, t in outputs.items():
+            storage = storages.get(t.untyped_storage().data_ptr())
+            if storage is not None:
+                view = (tuple(t.shape), tuple(t.stride()), t.storage_offset())
+                unwritten[name] = storage.unwritten(*view, t.element_size())
+        return {
+            "io": tally.by_tensor(self.inputs | outputs),
+            "unwritten": unwritten,
+            "tally": tally.to_json(),
+        }
 
     def _on_launch(self, kernel: Any, grid: Any, bound: dict[str, Any], options: Any) -> None:
-        self._name_outputs(kernel, grid, bound, options)
-        self.bytes.launch(bound)
         tiles = {k: v for k, v in bound.items() if k.isupper() and type(v) is int}
         launch = {"kernel": getattr(kernel, "__name__", "?"), "tiles": tiles, "grid": list(grid)}
-        if aot is not None and len(self.launches) < 16:
+        if aot is not None and len(self.launches) < LAUNCHES:
             try:
                 described = aot.describe_launch(kernel, grid, bound, options)
                 launch["described"] = dataclasses.asdict(described)
@@ -130,78 +137,14 @@ class Run:
         self.launches.append(launch)
 
 
-class TensorBytes:
-    """Bytes per tensor: what each kernel argument moved, gathered by the storage it points at."""
-
-    def __init__(self) -> None:
-        self.tally: Any = None
-        self.moved: dict[int, list[int]] = {}  # storage address -> [loaded, stored]
-        self._bound: dict[str, int] = {}
-        self._before: dict[str, tuple[int, int]] = {}
-
-    def start(self, tally: Any) -> None:
-        self.tally, self._bound, self._before = tally, {}, {}
-
-    def launch(self, bound: dict[str, Any]) -> None:
-        self.finish()
-        self._bound = {
-            n: v.untyped_storage().data_ptr()
-            for n, v in bound.items()
-            if isinstance(v, torch.Tensor)
-        }
-
-    def finish(self) -> None:
-        """Credit what was moved since the last launch began."""
-        for name, storage in self._bound.items():
-            now = (self.tally.load_bytes(name), self.tally.store_bytes(name))
-            old = self._before.get(name, (0, 0))
-            entry = self.moved.setdefault(storage, [0, 0])
-            entry[0] += now[0] - old[0]
-            entry[1] += now[1] - old[1]
-            self._before[name] = now
-        self._bound = {}
-
-    def by_tensor(
-        self, inputs: dict[str, torch.Tensor], outputs: list[torch.Tensor]
-    ) -> dict[str, list[int]]:
-        """Bytes loaded and stored by input name and output number; the rest is "scratch"."""
-        names = {t.untyped_storage().data_ptr(): n for n, t in inputs.items()}
-        names |= {t.untyped_storage().data_ptr(): f"#{i}" for i, t in enumerate(outputs)}
-        result: dict[str, list[int]] = {}
-        for storage, (loaded, stored) in self.moved.items():
-            entry = result.setdefault(names.get(storage, "scratch"), [0, 0])
-            entry[0] += loaded
-            entry[1] += stored
-        return result
-
-
-def _recorder(order: str, on_launch: Any) -> Any:
-    if iocount.count_io.__module__.endswith("_triton.trace"):
-        return _prototype(on_launch)
-    return iocount.count_io(order=order, poison=True, on_launch=on_launch)
-
-
-@contextlib.contextmanager
-def _prototype(on_launch: Any) -> Any:
-    with iocount.count_io(poison=True) as tally:
-        begin = tally.begin
-
-        def first(ex: Any, dev: Any, kw_dev: Any, hst: Any, kw_hst: Any) -> None:
-            on_launch(ex.fn, ex.grid, {**dict(zip(ex.arg_names, dev, strict=False)), **kw_dev}, {})
-            begin(ex, dev, kw_dev, hst, kw_hst)
-
-        tally.begin = first
-        yield tally
-
-
 def arrays_of(returned: Any) -> list[torch.Tensor]:
-    """The tensors among what a function returned."""
-    items = returned if isinstance(returned, tuple | list) else (returned,)
-    return [t for t in items if isinstance(t, torch.Tensor)]
+    """The plain tensors among what a function returned."""
+    items = returned if isinstance(returned, tuple) else (returned,)
+    return [t for t in items if type(t) is torch.Tensor]
 
 
 def contents(
-    returned: Any, inputs: dict[str, torch.Tensor]
+    returned: Any,
 ) -> tuple[dict[str, Any], list[torch.Tensor]]:
     """What came back, in words, and compact copies of its plain tensors."""
     items = returned if isinstance(returned, tuple) else (returned,)

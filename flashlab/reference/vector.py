@@ -12,7 +12,7 @@ def check_inputs(x, a):
         came = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
         raise ValueError(f"x must be a tensor [N], not {came}: flatten it")
     if x.dtype not in DTYPES:
-        raise ValueError(f"x must have one of the dtypes {DTYPES}, not {x.dtype}: cast it")
+        raise ValueError(f"x must have a dtype of {DTYPES}, not {x.dtype}: cast it")
     if not isinstance(a, int | float):
         raise ValueError(f"a must be a Python number, not {type(a).__name__}: pass a float")
 

@@ -113,7 +113,7 @@ class Player:
     def page(self) -> str:
         """The whole player as one HTML document without outside requests."""
         data = [{"svg": f.svg, "caption": f.caption, "facts": f.facts} for f in self.frames]
-        text = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
+        text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
         rows = "".join(
             f"<tr><td>{i}</td><td>{html.escape(f.caption)}</td><td>"
             + "; ".join(html.escape(f"{name} {value}") for name, value in f.facts)

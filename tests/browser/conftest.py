@@ -90,14 +90,19 @@ def chromium(lab_url: str):
 
 
 @pytest.fixture
-def lab(chromium, lab_url: str, lab_workspace: Path) -> Iterator[LabPage]:
-    """A page on the course home, whose requests may go to this JupyterLab alone."""
-    context = chromium.new_context(viewport={"width": 1400, "height": 1000})
+def lab(
+    chromium, lab_url: str, lab_workspace: Path, request: pytest.FixtureRequest
+) -> Iterator[LabPage]:
+    """A page whose requests may go to this JupyterLab alone; a picture of it when a test fails."""
+    failures = request.session.testsfailed
+    context = chromium.new_context(viewport={"width": 1400, "height": 1600})
     page = context.new_page()
     outside = []
     page.on("request", lambda r: outside.append(r.url) if _is_outside(r.url, lab_url) else None)
     SCREENSHOTS.mkdir(exist_ok=True)
     yield LabPage(page, lab_url, lab_workspace, SCREENSHOTS)
+    if request.session.testsfailed > failures:
+        page.screenshot(path=SCREENSHOTS / f"failed-{request.node.name}.png")
     context.close()
     assert not outside, f"the page asked the network for {outside[:3]}"
 

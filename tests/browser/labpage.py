@@ -7,7 +7,7 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page, expect
 
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
-RUN_MS = 120_000
+RUN_MS = 90_000
 
 
 class LabPage:
@@ -28,6 +28,8 @@ class LabPage:
         """Wait until the notebook on top has a kernel that does nothing."""
         idle = f"{PANEL} .jp-Notebook-ExecutionIndicator[data-status='idle']"
         self.page.wait_for_selector(idle, timeout=RUN_MS)
+        status = self.page.locator("#jp-main-statusbar").get_by_text("| Idle")
+        expect(status).to_be_visible(timeout=RUN_MS)  # the other says so without a kernel too
 
     def cell(self, cell_id: str) -> Locator:
         """The cell with this id in the notebook's file."""
@@ -50,6 +52,7 @@ class LabPage:
         prompt = cell.locator(".jp-InputPrompt").first
         before = prompt.inner_text()
         cell.locator(".cm-content").click(position={"x": 5, "y": 5})
+        expect(cell).to_have_class(re.compile(r"\bjp-mod-active\b"))
         self.page.keyboard.press("Shift+Enter")
         expect(prompt).not_to_have_text(before, timeout=RUN_MS)
         expect(prompt).to_have_text(re.compile(r"^\[\d+\]:$"), timeout=RUN_MS)

@@ -1,0 +1,85 @@
+"""Inputs of every attention exercise: random, or hostile in one named way. Floor: course."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from flashlab.exercise import Sizes
+
+SCORES = ("random", "large", "negative", "rising", "falling")
+VALUES = ("random", "large", "one-hot")
+LAYOUTS = ("contiguous", "permuted", "expanded")
+
+
+def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> dict:
+    """``{"q": [B, H, N_q, D], "k", "v": [B, H, N_k, D]}``, and causal, sm_scale if set.
+
+    ``sizes`` holds B H N_q N_k D and may hold causal, sm_scale, and
+    ``scores``: random (default); large (beyond +-88 at D 16: exp overflows in fp32); negative (all
+    near -120); rising, falling (the row maximum moves by 2.5, by -50, in two stairs);
+    ``values``: random (default); large (in the thousands); one-hot (v_j is unit vector j: o is P);
+    ``layout``: contiguous (default); permuted ([B, N, H, D] memory, k a slice of longer rows, v
+    with D outermost in each head); expanded (q every second element, k shared by the batch, v by
+    the heads).
+    """
+    B, H, D = sizes["B"], sizes["H"], sizes["D"]
+    scores, values = sizes.get("scores", "random"), sizes.get("values", "random")
+    layout = sizes.get("layout", "contiguous")
+    for name, chosen, known in (
+        ("scores", scores, SCORES),
+        ("values", values, VALUES),
+        ("layout", layout, LAYOUTS),
+    ):
+        if chosen not in known:
+            raise ValueError(f"{name} must be one of {known}, not {chosen!r}")
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    q, k, v = _LAYOUTS[layout](draw, B, H, sizes["N_q"], sizes["N_k"], D)
+    _set_scores(q, k, scores)
+    if values == "large":
+        v.mul_(3000.0)
+    if values == "one-hot":
+        v.copy_(torch.eye(sizes["N_k"], D))
+    inputs = {name: _cast(x, dtype) for name, x in (("q", q), ("k", k), ("v", v))}
+    return inputs | {name: sizes[name] for name in ("causal", "sm_scale") if name in sizes}
+
+
+def _set_scores(q: Tensor, k: Tensor, scores: str) -> None:
+    """Channel 0 of q and k carries the wish: at D 16 and the default scale it adds k's value."""
+    if scores == "random" or not k.shape[2]:
+        return
+    if scores == "large":
+        q.mul_(60.0)
+        return
+    stairs = torch.arange(k.shape[2]) * 3 // k.shape[2]  # 0, 1, 2
+    offsets = {"negative": 0.0 * stairs - 120.0, "rising": 2.5 * stairs, "falling": -50.0 * stairs}
+    unit = 4.0 * (q.shape[3] / 16) ** 0.5
+    q[..., 0] = unit
+    k[..., 0] = offsets[scores]
+
+
+def _contiguous(draw: Callable, B: int, H: int, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    return [draw(B, H, N, D) for N in (N_q, N_k, N_k)]
+
+
+def _permuted(draw: Callable, B: int, H: int, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    q = draw(B, N_q, H, D).permute(0, 2, 1, 3)
+    k = draw(B, N_k + 1, H, D + 4)[:, 1:, :, 4:].permute(0, 2, 1, 3)
+    return [q, k, draw(B, H, D, N_k).transpose(2, 3)]
+
+
+def _expanded(draw: Callable, B: int, H: int, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    q = draw(B, H, N_q, 2 * D)[..., ::2]
+    return [q, draw(1, H, N_k, D).expand(B, H, N_k, D), draw(B, 1, N_k, D).expand(B, H, N_k, D)]
+
+
+_LAYOUTS = {"contiguous": _contiguous, "permuted": _permuted, "expanded": _expanded}
+
+
+def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same view of the same storage in another dtype."""
+    base = x.new_empty(0).set_(x.untyped_storage()).to(dtype)
+    return base.as_strided(x.shape, x.stride(), x.storage_offset())

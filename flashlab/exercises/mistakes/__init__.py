@@ -1,0 +1,1 @@
+"""Banks of mistakes; a student bundle leaves this folder out. Floor: course."""

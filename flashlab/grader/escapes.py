@@ -1,0 +1,80 @@
+"""Ways out of an answer's own place: modules, attributes and tricks that no kernel needs.
+
+Such a text is run (so that a crash is called a crash) but cannot pass. Reads text only, on the
+trusted side, so nothing that the answer does while it runs can switch it off. Floor: course.
+"""
+
+import ast
+
+from flashlab.grader.contract import Problem
+from flashlab.grader.lint import dotted, imports
+
+MODULES = frozenset(
+    "torch triton math cmath typing typing_extensions dataclasses collections enum itertools "
+    "functools warnings __future__ numbers time textwrap numpy".split()
+)
+TORCH_PARTS = frozenset(
+    "load save hub package utils library multiprocessing distributed serialization futures "
+    "testing overrides classes export fx frombuffer from_numpy from_file from_dlpack".split()
+)
+MODULE_NAMES = frozenset(
+    "os sys builtins importlib inspect types gc ctypes subprocess threading pickle io socket "
+    "shutil pathlib modules".split()
+)
+TRICKS = frozenset("globals locals vars setattr delattr __builtins__ open memoryview".split())
+PLAIN_DUNDERS = frozenset(
+    "__name__ __init__ __call__ __post_init__ __doc__ __all__ __version__".split()
+)
+
+
+def escape(tree: ast.Module) -> Problem | None:
+    """The first escape, by line, with what to do instead; None if there is none."""
+    names = imports(tree)
+    found = [
+        Problem("forbidden", said, node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr | ast.stmt) and (said := _rule(node, names))
+    ]
+    return min(found, key=lambda p: p.line, default=None)
+
+
+def _rule(node: ast.AST, names: dict[str, str]) -> str:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
+        for module in modules:
+            top = (module or ".").split(".")[0]
+            if top not in MODULES:
+                return (
+                    f"import of {top}: an answer needs torch, triton and math alone; take it out"
+                )
+    if isinstance(node, ast.Name):
+        if node.id in TRICKS:
+            return f"{node.id} is not needed in an answer: take it out"
+        if node.id == "getattr":
+            return "getattr hides which attribute is meant: write the attribute out"
+    if isinstance(node, ast.Attribute):
+        return _attribute(node, names)
+    return ""
+
+
+def _attribute(node: ast.Attribute, names: dict[str, str]) -> str:
+    name = node.attr
+    if name.startswith("__") and name.endswith("__") and name not in PLAIN_DUNDERS:
+        return f"{name} reaches behind Python's objects: an answer does not need it"
+    if name == "handle":
+        return ".handle is the interpreter's own array: a kernel works on tiles with tl"
+    root = dotted(node, names).split(".")
+    if len(root) > 1 and root[0] in MODULES and _module_like(node, names):
+        if name in MODULE_NAMES or (name.startswith("_") and name not in PLAIN_DUNDERS):
+            return f"{'.'.join(root)} is not for an answer: use torch and triton's public names"
+        if root[0] == "torch" and root[1] in TORCH_PARTS:
+            return f"{'.'.join(root)} is not needed: a launcher allocates, views and launches"
+    return ""
+
+
+def _module_like(node: ast.Attribute, names: dict[str, str]) -> bool:
+    """Whether the chain starts at an imported name."""
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return isinstance(inner, ast.Name) and inner.id in names

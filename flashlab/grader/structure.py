@@ -1,0 +1,232 @@
+"""What the wrong numbers look like, where no known mistake explains them. Floor: course.
+
+Each finding is one concrete sentence: which calls fail, which heads, rows and columns, and what
+formula or factor gives the numbers that came.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flashlab.error_budget import as_fp64
+from flashlab.grader import formulas
+from flashlab.grader.bank import Run
+from flashlab.grader.factors import factor
+from flashlab.grader.wording import numbers
+
+MOST = 4  # sentences of a report
+CLOSE = 2e-3  # relative distance to a formula
+Sizes = Mapping[str, Any]
+
+
+def describe(runs: Sequence[Run]) -> list[str]:
+    """Up to four sentences, the most telling first; empty if nothing stands out."""
+    failing = [r for r in runs if r.failed]
+    numeric = [r for r in failing if r.raw.status == "ran"]
+    found: list[str] = []
+    if numeric:
+        found += _formula(numeric) or factor(numeric)
+        found += _one_output(numeric)
+    found += condition(runs)
+    if numeric:
+        found += _places(numeric[0])
+    return list(dict.fromkeys(found))[:MOST]
+
+
+def condition(runs: Sequence[Run]) -> list[str]:
+    """The property of sizes or tiles that all failing runs have and no passing run has."""
+    failing = [r for r in runs if r.failed]
+    passing = [r for r in runs if r.result.status == "pass"]
+    if not failing or not passing:
+        return []
+    for sentence, test in CONDITIONS:
+        if all(_holds(test, r) for r in failing) and not any(_holds(test, r) for r in passing):
+            return [sentence]
+    return []
+
+
+def _odd(length: str, tile: str) -> Callable[[Sizes, Mapping[str, int]], bool]:
+    return lambda s, t: s[length] % t[tile] != 0
+
+
+CONDITIONS: tuple[tuple[str, Callable[[Sizes, Mapping[str, int]], bool]], ...] = (
+    (
+        "Only calls with rows that see no key fail (causal, more queries than keys).",
+        lambda s, t: s["causal"] and s["N_q"] > s["N_k"],
+    ),
+    (
+        "Only causal calls whose numbers of queries and keys differ fail.",
+        lambda s, t: s["causal"] and s["N_q"] != s["N_k"],
+    ),
+    (
+        "Only causal calls with BLOCK_M different from BLOCK_N fail: look at the loop's bounds.",
+        lambda s, t: s["causal"] and t["BLOCK_M"] != t["BLOCK_N"],
+    ),
+    ("Only causal calls fail.", lambda s, t: bool(s["causal"])),
+    ("Only calls that are not causal fail.", lambda s, t: not s["causal"]),
+    (
+        "It is right whenever BLOCK_M equals BLOCK_N, and wrong where they differ.",
+        lambda s, t: t["BLOCK_M"] != t["BLOCK_N"],
+    ),
+    (
+        "Only calls whose number of keys is not a multiple of BLOCK_N fail.",
+        _odd("N_k", "BLOCK_N"),
+    ),
+    (
+        "Only calls whose number of queries is not a multiple of BLOCK_M fail.",
+        _odd("N_q", "BLOCK_M"),
+    ),
+    ("Only lengths that are not a multiple of BLOCK fail.", _odd("N", "BLOCK")),
+    ("Only calls with several query heads per key head fail.", lambda s, t: s["H_kv"] < s["H"]),
+    ("Only calls with more than one batch or head fail.", lambda s, t: s["B"] * s["H"] > 1),
+    (
+        "Only calls with more than one tile of keys fail: one tile alone is right.",
+        lambda s, t: s["N_k"] > t["BLOCK_N"],
+    ),
+    (
+        "Only calls with more than one tile of queries fail.",
+        lambda s, t: s["N_q"] > t["BLOCK_M"],
+    ),
+    ("Only lengths of more than one BLOCK fail.", lambda s, t: s["N"] > t["BLOCK"]),
+    (
+        "Only calls whose D is not a power of two fail.",
+        lambda s, t: s["D"] & (s["D"] - 1) != 0,
+    ),
+    (
+        "Only calls whose numbers of queries and keys differ fail.",
+        lambda s, t: s["N_q"] != s["N_k"],
+    ),
+    (
+        "Only tensors that are not contiguous fail: look at the strides.",
+        lambda s, t: s.get("layout", "contiguous") != "contiguous",
+    ),
+)
+
+
+def _holds(test: Callable[[Sizes, Mapping[str, int]], bool], run: Run) -> bool:
+    """The test on a run; sizes that were left out count as 1 head, not causal."""
+    sizes = {"B": 1, "H": 1, "causal": False} | dict(run.result.sizes)
+    sizes.setdefault("H_kv", sizes["H"])
+    try:
+        return bool(test(sizes, run.tiles))
+    except (KeyError, TypeError, ZeroDivisionError):
+        return False
+
+
+def _formula(runs: Sequence[Run]) -> list[str]:
+    """The wrong formulas that give the numbers of every run looked at."""
+    runs = [r for r in runs if formulas.applies(r.inputs) and "o" in r.reference][:3]
+    alive: list[str] | None = None
+    for run in runs:
+        fits = [
+            s for s, made in formulas.wrong_formulas(run.inputs, run.tiles) if _fits(run, made)
+        ]
+        alive = fits if alive is None else [s for s in alive if s in fits]
+    if not alive:
+        return []
+    sentence = alive[0]
+    opening = "The numbers are " if sentence.startswith("as if") else ""
+    return [f"{opening}{sentence}."]
+
+
+def _fits(run: Run, made: Mapping[str, Tensor]) -> bool:
+    """Whether the first wrong output equals that of a formula."""
+    for name in ("o", "lse"):
+        if name not in run.reference or name not in run.raw.outputs:
+            continue
+        got, ref = as_fp64(run.raw.outputs[name]), as_fp64(run.reference[name])
+        if _apart(got, ref) > CLOSE:
+            return _apart(got, made[name]) < min(CLOSE, _apart(got, ref) / 4)
+    return False
+
+
+def _apart(a: Tensor, b: Tensor) -> float:
+    """Relative distance; infinite where NaN or infinities do not coincide."""
+    finite = torch.isfinite(a) & torch.isfinite(b)
+    if a.shape != b.shape or not torch.equal(a[~finite], b[~finite]):
+        return torch.inf
+    return float((a - b)[finite].norm() / b[finite].norm().clamp_min(1e-12))
+
+
+def _one_output(runs: Sequence[Run]) -> list[str]:
+    """Says if one output is wrong and all others are right, in every run."""
+    wrong = [_wrong_outputs(r) for r in runs]
+    names = list(runs[0].reference)
+    for name in names:
+        others = [n for n in names if n != name]
+        if others and all(w == [name] for w in wrong):
+            return [f"Only {name} is wrong: {' and '.join(others)} {_is(others)} right."]
+    return []
+
+
+def _wrong_outputs(run: Run) -> list[str]:
+    return [
+        name
+        for name, ref in run.reference.items()
+        if name in run.raw.outputs and _apart(as_fp64(run.raw.outputs[name]), as_fp64(ref)) > CLOSE
+    ]
+
+
+def _places(run: Run) -> list[str]:
+    """Heads, rows and columns of the run's wrong output."""
+    where = run.result.where
+    if where is None or where.output not in run.raw.outputs:
+        return []
+    got = as_fp64(run.raw.outputs[where.output])
+    ref = as_fp64(run.reference[where.output])
+    bad = torch.isnan(got) | ((got - ref).abs() > _noise(run, ref))
+    return _heads(where.heads, got) + _rows(run, where.output, bad, got) + _columns(bad)
+
+
+def _noise(run: Run, ref: Tensor) -> float:
+    limit = run.result.limit
+    return limit if limit else 1e-6 * float(ref.nan_to_num(0, 0, 0).abs().max())
+
+
+def _heads(heads: Sequence[Sequence[int]], got: Tensor) -> list[str]:
+    total = int(torch.tensor(got.shape[:-2]).prod()) if got.dim() > 2 else 1
+    if not heads or total < 2 or len(heads) >= total:
+        return []
+    if len(heads) == total - 1 and [0] * len(heads[0]) not in [list(h) for h in heads]:
+        return ["The first head is right, every other one wrong: look at the offsets of b and h."]
+    names = ", ".join("(" + ", ".join(map(str, h)) + ")" for h in heads[:4])
+    return [f"Only {len(heads)} of {total} heads are wrong: (b, h) = {names}."]
+
+
+def _rows(run: Run, output: str, bad: Tensor, got: Tensor) -> list[str]:
+    """Rows that are wrong: those without keys, the tail, the first, or a range."""
+    per_row = bad if output in ("lse", "delta") or bad.dim() == 1 else bad.any(-1)
+    per_row = per_row.reshape(-1, per_row.shape[-1]).any(0) if per_row.dim() else per_row[None]
+    rows, length = torch.nonzero(per_row).flatten().tolist(), per_row.numel()
+    if not rows or len(rows) == length:
+        return []
+    lse = run.reference.get("lse")
+    if lse is not None and lse.dim() > 1:
+        empty = torch.nonzero(torch.isneginf(lse).reshape(-1, length).any(0)).flatten().tolist()
+        if empty and set(rows) <= set(empty):
+            held = "NaN" if bool(torch.isnan(got).any()) else "something else"
+            return [
+                f"Only rows that see no key are wrong (rows {numbers(rows)}): "
+                f"o must be 0 and lse -inf there, yours hold {held}."
+            ]
+    tile = next((run.tiles[n] for n in ("BLOCK_M", "BLOCK") if n in run.tiles), 0)
+    if tile and length % tile and rows[0] >= length // tile * tile:
+        return [f"Only {output} rows {numbers(rows)} are wrong: the last, partly filled tile."]
+    if tile and rows == list(range(tile, length)):
+        return [f"The first tile of {output} is right, every later row wrong."]
+    return [f"Of {length} rows of {output}, {numbers(rows)} are wrong; the others are right."]
+
+
+def _columns(bad: Tensor) -> list[str]:
+    if bad.dim() < 2:
+        return []
+    columns = torch.nonzero(bad.reshape(-1, bad.shape[-1]).any(0)).flatten().tolist()
+    if not columns or len(columns) == bad.shape[-1]:
+        return []
+    return [f"Only columns {numbers(columns)} of {bad.shape[-1]} are wrong."]
+
+
+def _is(names: Sequence[str]) -> str:
+    return "are" if len(names) > 1 else "is"

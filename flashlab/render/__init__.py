@@ -1,0 +1,1 @@
+"""Shows a report: as text in a terminal, as HTML in a notebook. Floor: front."""

@@ -1,0 +1,65 @@
+"""A learner's whole way through a lab in a browser: stub, wrong, right, restart, nothing lost."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from flashlab import exercises, sources
+
+LABS = [
+    ("labs/00_start_here.ipynb", "vector_scale", "store-unmasked"),
+    ("labs/04_flash_forward.ipynb", "flash_forward", "output-not-rescaled"),
+]
+
+
+@pytest.mark.parametrize(("notebook", "slug", "mistake"), LABS, ids=[row[1] for row in LABS])
+def test_stub_then_wrong_then_right_then_restart(lab, lab_workspace, notebook, slug, mistake):
+    prefix = slug.replace("_", "-")
+    stub, check = f"{prefix}-stub", f"{prefix}-check"
+    file = lab_workspace / "kernels" / f"{slug}.py"
+    exercise = exercises.get(slug)
+    right = sources.without_markers(sources.solution_text(slug))
+    wrong_by = next(m for m in exercise.mistakes if m.slug == mistake)
+    wrong = sources.mutant(sources.solution_text(slug), wrong_by)
+    lab.open(notebook)
+    for cell_id in _code_before(lab_workspace / notebook, stub):
+        lab.run(cell_id)
+
+    lab.run(stub)
+    report = lab.run(check)
+    expect(report).to_contain_text("Step 1 is not written yet")
+    lab.screenshot(f"{prefix}-1-stub", report)
+
+    lab.write(stub, f"%%fill {slug}\n{wrong}")
+    expect(lab.run(stub)).to_contain_text(f"kernels/{slug}.py")
+    report = lab.run(check)
+    expect(report).to_contain_text(wrong_by.says)
+    lab.screenshot(f"{prefix}-2-wrong", report)
+
+    lab.write(stub, f"%%fill {slug}\n{right}")
+    lab.run(stub)
+    assert file.read_text() == right
+    report = lab.run(check)
+    expect(report).to_contain_text("100")
+    lab.screenshot(f"{prefix}-3-right", report)
+    lab.save()
+
+    lab.restart_kernel()
+    expect(lab.run(stub)).to_contain_text("loaded")
+    lab.open(notebook)
+    expect(lab.cell(stub)).to_contain_text(f"%%fill {slug}")
+    assert file.read_text() == right
+    kept = [path.read_text() for path in (lab_workspace / "history" / slug).glob("*.py")]
+    assert wrong in kept
+
+    lab.open("home.ipynb")
+    expect(lab.run("course-home")).to_contain_text("✓ passed")
+    lab.screenshot(f"{prefix}-4-home")
+
+
+def _code_before(path, stop):
+    """Ids of the code cells above the cell ``stop``."""
+    cells = json.loads(path.read_text())["cells"]
+    ids = [cell["id"] for cell in cells]
+    return [c["id"] for c in cells[: ids.index(stop)] if c["cell_type"] == "code"]

@@ -1,0 +1,64 @@
+"""What the grader's tests share: texts in folders, a quick check, a look at processes."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flashlab import aot, sources
+from flashlab.grader import pool
+from flashlab.grader.report import Report
+from flashlab.grader.run import check
+
+HERE = Path(__file__).resolve().parent
+QUICK = pool.Limits(cpu_seconds=2, wall_seconds=4.0, memory_bytes=512 << 20)
+STATUS = re.compile(r"^# .*Status: ([a-z_, ]+)$", re.M)
+
+
+def texts(folder: str) -> list[Path]:
+    """The answers of a folder; each says in its first comment which status it must get."""
+    return sorted((HERE / folder).glob("*.py"))
+
+
+def expected(path: Path) -> set[str]:
+    """The statuses that an answer may get."""
+    said = STATUS.search(path.read_text(encoding="utf-8"))
+    return {word.strip() for word in said.group(1).split(",")}
+
+
+def quick(text: str, slug: str = "vector_scale", **options: object) -> Report:
+    """A check with short limits and without diagnosis."""
+    options = {"limits": QUICK, "diagnose": False, **options}
+    return check(slug, text, **options)
+
+
+def below(pid: int | None = None) -> set[int]:
+    """All processes below ``pid`` (this one), by number."""
+    found, waiting = set(), [pid or os.getpid()]
+    while waiting:
+        try:
+            for task in os.listdir(f"/proc/{waiting[-1]}/task"):
+                text = Path(f"/proc/{waiting[-1]}/task/{task}/children").read_text()
+                new = set(map(int, text.split())) - found
+                found |= new
+        except OSError:
+            new = set()
+        waiting = waiting[:-1] + list(new)
+    return found
+
+
+@pytest.fixture(scope="session")
+def solution() -> str:
+    """The text of vector_scale's solution."""
+    return sources.solution_text("vector_scale")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_pool() -> Iterator[pool.Pool]:
+    """One server, and one compiler, for all tests; gone at their end."""
+    made = pool.default()
+    aot.warm()
+    yield made
+    made.close()

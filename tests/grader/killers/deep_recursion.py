@@ -1,0 +1,5 @@
+# Calls itself without end. Status: crash
+
+
+def vector_scale(x, a):
+    return vector_scale(x, a)

@@ -1,0 +1,6 @@
+# Prints without end. Status: timeout
+
+
+def vector_scale(x, a):
+    while True:
+        print("x" * 10_000)

@@ -1,0 +1,5 @@
+# Raises an exception. Status: crash
+
+
+def vector_scale(x, a):
+    return undefined_name

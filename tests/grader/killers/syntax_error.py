@@ -1,0 +1,5 @@
+# Is no Python. Status: contract
+
+
+def vector_scale(x, a)
+    return x

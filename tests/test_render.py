@@ -1,0 +1,202 @@
+"""Reports as text and as HTML: order, size, safety, and that nothing is told by colour alone."""
+
+import importlib.util
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from flashlab.grader.report import Report
+from flashlab.render import terminal
+from flashlab.render.html import progress_html, report_html
+from flashlab.render.safe import one_line, plain
+from flashlab.render.terminal import print_report, report_text, status_line
+
+spec = importlib.util.spec_from_file_location(
+    "samples", Path(__file__).with_name("sample_reports.py")
+)
+samples = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(samples)
+
+EACH = pytest.mark.parametrize("make", samples.ALL, ids=lambda f: f.__name__)
+VOID = ("rect", "progress")
+
+
+class Checked(HTMLParser):
+    """Collects tags and attributes, and checks that every tag is closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def parsed(text):
+    checked = Checked()
+    checked.feed(text)
+    assert checked.open == []
+    return checked
+
+
+@EACH
+@pytest.mark.parametrize("width", [80, 100])
+def test_text_fits_one_screen(make, width):
+    lines = report_text(make(), width).splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= width
+
+
+@EACH
+def test_text_without_colour_holds_no_escape(make):
+    text = report_text(make())
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_text_keeps_the_order_of_the_design():
+    text = report_text(samples.wrong())
+    labels = "Tested Broke Where Repeat Likely Numbers Hint File Points IO".split()
+    found = [re.search(rf"^{label}\b", text, re.M).start() for label in labels]
+    assert found == sorted(found)
+    assert text.splitlines()[1] == samples.wrong().headline
+
+
+def test_failing_call_can_be_copied_as_it_stands():
+    call = samples.wrong().failing_call
+    assert "\n" + call + "\n" in report_text(samples.wrong(), 80)
+    compile(call, "<call>", "exec")
+
+
+def test_tile_picture_shows_right_and_wrong_tiles():
+    assert "         ····\n         ██▒▒\n         ██░░\n" in report_text(samples.wrong())
+    assert "         ....\n         ##++\n         ##--\n" in report_text(
+        samples.wrong(), ascii_only=True
+    )
+
+
+def test_io_over_its_budget_is_shown():
+    text = report_text(samples.wrong())
+    assert re.search(r"k +14,208 +7,104 +0 +0 +over", text)
+    assert "within budget: q, v, o" in text
+    assert re.search(r"lse +0 +0 +320 +320 +ok", report_text(samples.passed()))
+
+
+def test_what_did_not_run_is_no_pass():
+    assert "Not run  compiled run and speed: no GPU" in report_text(samples.passed())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_printing_follows_the_encoding_of_the_stream(encoding):
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding)
+    print_report(samples.wrong(), stream)
+    stream.flush()
+    text = raw.getvalue().decode(encoding)
+    assert "\x1b" not in text
+    assert ("██▒▒" in text) == (encoding == "utf-8") and ("##++" in text) == (encoding != "utf-8")
+
+
+def test_colour_only_on_a_terminal_and_without_no_color(monkeypatch):
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = Terminal()
+    print_report(samples.wrong(), coloured)
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain_text = Terminal()
+    print_report(samples.wrong(), plain_text)
+    assert "\x1b[1;31mFAIL" in coloured.getvalue()
+    assert "\x1b" not in plain_text.getvalue()
+
+
+def test_status_line_can_be_updated(capsys):
+    with status_line("checking") as status:
+        status.update("checking: 1 of 2 [core]")
+    assert capsys.readouterr().out == ""
+
+
+@EACH
+def test_html_is_well_formed_and_loads_nothing(make):
+    checked = parsed(report_html(make()))
+    assert not {"script", "img", "link", "iframe", "object", "a"} & set(checked.tags)
+    names = [name for name, _ in checked.attributes]
+    assert not any(name.startswith("on") or name in ("src", "href") for name in names)
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", report_html(make()))
+
+
+@EACH
+def test_html_holds_no_escape_or_override(make):
+    text = report_html(make())
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+
+
+def test_html_folds_details_and_names_pictures():
+    text = report_html(samples.wrong())
+    checked = parsed(text)
+    assert checked.tags.count("details") == checked.tags.count("summary") >= 4
+    pictures = [value for name, value in checked.attributes if name == "aria-label"]
+    assert "Map of the tiles of o: 4 of 6 tiles are wrong" in pictures
+    assert any(p.startswith("Your attention matrix: 24 queries down") for p in pictures)
+    assert checked.tags.count("title") == checked.tags.count("svg") == 2
+    assert ("role", "img") in checked.attributes
+
+
+def test_html_says_status_in_words_and_marks():
+    assert "✘ FAIL" in report_html(samples.wrong()) and "✔ PASS" in report_html(samples.passed())
+    assert "what the first line says" in report_html(samples.wrong()).lower()
+
+
+def test_html_knows_light_and_dark_pages():
+    text = report_html(samples.passed())
+    for part in ("prefers-color-scheme:dark", 'data-jp-theme-light="false"', "--jp-layout-color0"):
+        assert part in text
+
+
+def test_progress_is_escaped():
+    assert parsed(progress_html("a<b", 1, 0, "<i>x")).tags == ["div", "progress"]
+
+
+def test_safe_text():
+    assert plain("\x1b]0;title\x07a\x1b[31mb\x1b[0m\x00c\u202ed\x9b1me") == "abcde"
+    assert one_line("a\r\nb\tc") == "a b c"
+    long = plain("x" * 9000, 100)
+    assert "8900 characters cut" in long and len(long) < 150
+
+
+def test_json_keeps_nan_and_infinity():
+    report = samples.hostile()
+    text = report.to_json()
+    assert "NaN" not in text and "Infinity" not in text
+    again = Report.from_json(text)
+    assert again.cases[0].where.got == float("inf")
+    assert again.cases[0].where.tile_map == [[float("inf")]]
+    assert again.cases[0].where.expected != again.cases[0].where.expected
+    assert again.attention_matrix[0][0] == 0.5
+    for make in samples.ALL[:-1]:
+        assert Report.from_json(make().to_json()) == make()
+
+
+def test_many_tiles_are_cut():
+    report = samples.wrong()
+    report.cases[1].where.tile_map = [[2.0, 0.0]] * 20
+    assert "... and 12 more rows of tiles" in report_text(report)
+    report.cases[1].where.tile_map = [[2.0]] * 20
+    assert "░░" * 20 in report_text(report) and "left to right" in report_text(report)
+    assert terminal.SHADES[1] == "░░"
