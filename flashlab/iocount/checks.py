@@ -106,6 +106,8 @@ def in_padding(
 def shadow(rec: Recorder, kind: str, arg: Argument, own: Key, where: Where) -> None:
     """Uninitialised reads and races; then remember this access."""
     units = _units(arg, own)
+    if kind != "load":
+        arg.shadow.stored = True
     written = arg.shadow.storage.written
     if written is not None:
         at = written.locate(units)
@@ -165,7 +167,6 @@ def _read(rec: Recorder, arg: Argument, own: Key, at: Key, where: Where) -> None
 
 def _write(rec: Recorder, kind: str, arg: Argument, own: Key, at: Key, where: Where) -> None:
     me, maps = rec.label, arg.shadow.maps
-    arg.shadow.stored = True
     writer, reader = maps["writer"][at], maps["reader"][at]
     verb = "writes" if kind == "store" else "updates"
     other = (writer != 0) & (np.abs(writer) != me)

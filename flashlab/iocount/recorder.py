@@ -36,9 +36,11 @@ class Recorder:
         races: bool = True,
         poison: bool = True,
         sparse: bool | None = None,
+        sectors: bool = False,
     ) -> None:
         self.tally = tally
         self.strict, self.races, self.poison, self.sparse = strict, races, poison, sparse
+        self.sectors = sectors
         self.names = {o for o in outputs if isinstance(o, str)}
         self.storages: dict[int, Storage] = {}
         self.touches: dict[tuple, Touch] = {}
@@ -136,7 +138,7 @@ class Recorder:
         self.pids.append(pid)
         self.label = len(self.pids) - 1
         self.tainted = False
-        self._loops.clear()
+        self._loops = []
         self.live = Liveness() if pid == (0, 0, 0) else None
         self._enter_step()
 
@@ -165,17 +167,18 @@ class Recorder:
 
     def loop(self, iterable: Any, line: int) -> Iterator[Any]:
         """Iterate as a kernel's loop at ``line`` (None: for ever); each pass is a step."""
-        depth = len(self._loops)
-        self._loops.append((line, 0))
+        loops, depth = self._loops, len(self._loops)
+        loops.append((line, 0))
         try:
             for number, item in enumerate(itertools.repeat(0) if iterable is None else iterable):
-                del self._loops[depth:]
-                self._loops.append((line, number))
+                del loops[depth:]
+                loops.append((line, number))
                 self._enter_step()
                 yield item
         finally:
-            del self._loops[depth:]
-            self._enter_step()
+            if loops is self._loops:  # else the program ended in an error, and another one runs
+                del loops[depth:]
+                self._enter_step()
 
     # ---- where are we
     def where(self, frame: Any = None) -> tuple[str, int]:
@@ -255,6 +258,9 @@ class Recorder:
             return None, slice(0, 0), full
         counters[kind, arg.name, *where] += active.size * item
         arg.touch.bytes[kind] += active.size * item
+        if self.sectors:
+            touched = np.unique((active + arg.delta) >> np.uint64(5)).size
+            counters["sectors", kind, arg.name, *where] += 32 * touched
         offset = (active - arg.virtual).view(np.int64)
         low, high = int(offset.min()), int(offset.max())
         if low < 0 or high + item > arg.span:

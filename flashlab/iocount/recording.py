@@ -22,6 +22,7 @@ def count_io(
     sram_bytes: int | None = None,
     tf32: bool = False,
     sparse: bool | None = None,
+    sectors: bool = False,
     on_launch: Callable[..., None] | None = None,
 ) -> Iterator[Tally]:
     """Run Triton kernels on the CPU and count every byte that they move.
@@ -41,6 +42,8 @@ def count_io(
         sram_bytes: On-chip memory that live tiles are compared with in the report.
         tf32: Drop the last 13 bits of fp32 operands of `tl.dot`, as a tensor core does.
         sparse: Force shadow memory in pages (True) or dense (False); None decides by size.
+        sectors: Count the 32-byte sectors that each instruction touches too, for
+            `Tally.sector_bytes`; slower.
         on_launch: Called as ``on_launch(jit_function, grid, arguments, options)`` before each
             launch, with the arguments by name, constexprs included.
     Yields:
@@ -56,7 +59,13 @@ def count_io(
         return
     tally = Tally(sram_bytes)
     recorder = Recorder(
-        tally, outputs=tuple(outputs), strict=strict, races=races, poison=poison, sparse=sparse
+        tally,
+        outputs=tuple(outputs),
+        strict=strict,
+        races=races,
+        poison=poison,
+        sparse=sparse,
+        sectors=sectors,
     )
     tally.recorder = recorder
     _active.append(recorder)

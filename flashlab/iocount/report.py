@@ -52,13 +52,13 @@ def facts(tally: "Tally") -> list[str]:
         f"arithmetic intensity: {tally.intensity:.1f} FLOPs per byte of {tally.bytes:,d} moved",
     ]
     if tally.peak_tile_bytes:
-        line = f", reached at line {tally.peak_tile_line[1]}" if tally.peak_tile_line else ""
-        sram = ""
+        peak = f"peak tiles of one program: {tally.peak_tile_bytes:,d} bytes"
+        peak += f" (line {tally.peak_tile_line[1]})" if tally.peak_tile_line else ""
         if tally.sram_bytes:
             part = tally.peak_tile_bytes / tally.sram_bytes
-            sram = f" = {part:.0%} of {tally.sram_bytes:,d} bytes of SRAM"
-            sram += " (does not fit)" if part > 1 else ""
-        out.append(f"peak tiles of one program: {tally.peak_tile_bytes:,d} bytes{sram}{line}")
+            peak += f", {part:.0%} of {tally.sram_bytes:,d} of SRAM"
+            peak += ": does not fit" if part > 1 else ""
+        out.append(peak)
     for name, n in tally.unwritten.items():
         out.append(f"output '{name}': {n:,d} elements were never stored")
     out += [f"{e.kind}: {e}".replace("\n  ", " ") for e in tally.findings[:3]]

@@ -89,7 +89,7 @@ class Tally:
         """Argument -> {"load", "store", "atomic": bytes moved; "asked_load", ...: all lanes}."""
         out: dict[str, dict[str, int]] = {}
         for key, n in self._sums().items():
-            if type(key) is tuple:
+            if type(key) is tuple and key[0] != "sectors":
                 masked = key[0] == "masked"
                 kind, name = key[1:3] if masked else key[:2]
                 row = out.setdefault(name, {f"{a}{k}": 0 for a in ("", "asked_") for k in KINDS})
@@ -108,6 +108,14 @@ class Tally:
     def atomic_bytes(self, arg: str | None = None) -> int:
         """Bytes updated atomically in one argument, or in all."""
         return self._moved("atomic", arg)
+
+    def sector_bytes(self, arg: str | None = None) -> int:
+        """Bytes of the 32-byte sectors that each instruction touches, with ``sectors=True``."""
+        return sum(
+            n
+            for key, n in self._sums().items()
+            if key[0] == "sectors" and arg in (None, key[2]) and type(key) is tuple
+        )
 
     def _moved(self, kind: str, arg: str | None) -> int:
         return sum(row[kind] for name, row in self.traffic.items() if arg in (None, name))
@@ -167,7 +175,7 @@ class Tally:
         """(file, line) -> {"load", "store", "atomic": {argument: bytes}, "source"}."""
         lines: dict[tuple[str, int], dict[str, Any]] = {}
         for key, n in self._sums().items():
-            if type(key) is tuple and key[0] != "masked":
+            if type(key) is tuple and key[0] in KINDS:
                 kind, name, *where = key
                 row = lines.setdefault(tuple(where), {k: {} for k in KINDS})
                 row[kind][name] = row[kind].get(name, 0) + n
@@ -206,7 +214,10 @@ class Tally:
     @property
     def unwritten(self) -> dict[str, int]:
         """Declared output -> elements that were never stored (only outputs with such elements)."""
-        return {name: n for name, n, _ in self._gaps()}
+        out: Counter[str] = Counter()
+        for name, n, _ in self._gaps():
+            out[name] += n
+        return dict(out)
 
     def _gaps(self) -> list[tuple[str, int, list[int] | None]]:
         out = []
@@ -272,7 +283,7 @@ def _flops(counters: Mapping[Any, int]) -> dict[str, int]:
 
 def _spread(row: dict[str, dict[str, int]], counters: Mapping[Any, int]) -> None:
     for key, n in counters.items():
-        if type(key) is tuple and key[0] != "masked":
+        if type(key) is tuple and key[0] in KINDS:
             part = row[key[0]]
             part[key[1]] = part.get(key[1], 0) + n
 

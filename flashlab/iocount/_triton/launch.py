@@ -1,34 +1,21 @@
-"""One launch on the CPU: argument checks, windows, program order, errors with their line."""
+"""One launch on the CPU: programs in order, jit functions that call others, errors with lines."""
 
-import dataclasses
-import difflib
-import inspect
-import random
 import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 import triton
-import triton.language as tl
 import triton.runtime.interpreter as interp
-from triton.backends.nvidia.compiler import CUDAOptions
-from triton.runtime.interpreter import TensorHandle
-from triton.runtime.jit import TensorWrapper
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from flashlab.iocount._triton import language, rewrite
+from flashlab.iocount._triton.binding import bind, grid_of, programs
+from flashlab.iocount._triton.host import Host, convert
 from flashlab.iocount._triton.memory import missing_other
 from flashlab.iocount._triton.patch import Patches
-from flashlab.iocount.argument import Argument
 from flashlab.iocount.errors import KernelError
 from flashlab.iocount.recorder import Recorder
-
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
-_OPTIONS = {field.name for field in dataclasses.fields(CUDAOptions)}
-_RESERVED = {"grid", "warmup", "debug", "instrumentation_mode", "stream", "device"}
 
 
 class Launcher:
@@ -65,8 +52,12 @@ class Launcher:
         if warmup:
             return
         name = getattr(jit_function, "__name__", "kernel")
-        bound, options = _bind(name, jit_function, args, kwargs)
-        grid = _grid(name, grid, bound)
+        if getattr(jit_function, "is_gluon", bool)():
+            hint = "Run it on a Hopper GPU, outside count_io"
+            what = f"kernel {name} is written in Gluon, which has no interpreter"
+            raise KernelError(what, hint, kernel=name, kind="compile")
+        bound, options = bind(name, jit_function, args, kwargs)
+        grid = grid_of(name, grid, bound)
         if self.on_launch is not None:
             self.on_launch(jit_function, grid, bound, options)
         for hook in getattr(jit_function, "pre_run_hooks", ()):
@@ -87,32 +78,32 @@ class Launcher:
             rec.end_launch()
 
     def _run(self, twin: rewrite.Twin, bound: dict[str, Any], grid: tuple[int, int, int]) -> None:
-        host = _Host()
+        host = Host()
         values = {name: host.take(name, value) for name, value in bound.items()}
-        rec, patches = self.rec, Patches()
-        made = iter(rec.bind(host.tensors))
+        rec, patches, failure = self.rec, Patches(), None
+        arguments = rec.bind(host.tensors)
         try:
             with triton.knobs.runtime.scope(), np.errstate(all="ignore"):
                 triton.knobs.runtime.interpret = True
                 language.install(patches, lambda x: self._truth(x), lambda x: self._index(x))
                 self._install_calls(patches)
-                call = {
-                    name: value if name in twin.constexprs else _convert(value, made)
-                    for name, value in values.items()
-                }
+                call = _converted(twin, values, iter(arguments))
                 interp.interpreter_builder.set_grid_dim(*grid)
-                for pid in _programs(grid, self.order):
+                for pid in programs(grid, self.order):
                     rec.start_program(pid)
                     interp.interpreter_builder.grid_idx = pid
                     twin.function(**call)
                 rec.end_programs()
         except KernelError as error:
-            raise error.with_traceback(None) from None
+            failure = error.with_traceback(None)
         except Exception as error:
-            raise self._explain(error) from None
+            failure = self._explain(error)
         finally:
             patches.undo()
-        host.give_back()
+        if failure is not None:  # raised here, it keeps no frame of the kernel alive
+            failure.__context__ = failure.__cause__ = None
+            raise failure
+        host.give_back(arguments)
 
     def _install_calls(self, patches: Patches) -> None:
         call = self.call
@@ -123,9 +114,7 @@ class Launcher:
     def _truth(self, tensor: Any) -> bool:
         data = tensor.handle.data
         if sys._getframe(2).f_code.co_filename not in self.rec.files:
-            return data.size > 1 or bool(
-                data.reshape(-1)[0]
-            )  # Triton's own code asks "is it given"
+            return data.size > 1 or bool(data.reshape(-1)[0])  # Triton asks whether it is given
         if data.size > 1:
             raise self.rec.error(
                 KernelError,
@@ -167,164 +156,17 @@ class Launcher:
         return rec.error(KernelError, text, "", where, kind=kind)
 
 
+def _converted(twin: rewrite.Twin, values: dict[str, Any], made: Any) -> dict[str, Any]:
+    """The arguments as the kernel's code gets them; ``made`` gives the tensors' in order."""
+    return {
+        name: value if name in twin.constexprs else convert(value, made, twin.types.get(name))
+        for name, value in values.items()
+    }
+
+
 _running: Recorder | None = None
 
 
 def rec_loop(iterable: Any, line: int) -> Any:
     """The loop of a rewritten kernel: steps are told to the recorder whose launch runs."""
     return _running.loop(iterable, line)
-
-
-def _bind(name: str, jit_function: Any, args: tuple, kwargs: dict) -> tuple[dict, dict]:
-    """(arguments by name in the signature's order, compile options)."""
-    signature = inspect.signature(_plain(jit_function))
-    mine = {k: v for k, v in kwargs.items() if k in signature.parameters}
-    options = {k: v for k, v in kwargs.items() if k not in mine and k not in _RESERVED}
-    for key in options:
-        if key not in _OPTIONS:
-            near = difflib.get_close_matches(key, [*signature.parameters, *_OPTIONS], 1)
-            hint = (
-                f"Did you mean {near[0]}?" if near else "It is neither an argument nor an option"
-            )
-            raise KernelError(
-                f"kernel {name} got an unknown keyword {key!r}", hint, kind="compile"
-            )
-    try:
-        bound = signature.bind(*args, **mine)
-    except TypeError as error:
-        raise KernelError(
-            f"kernel {name}: {error}",
-            f"Its arguments are {', '.join(signature.parameters)}",
-            kind="compile",
-        ) from None
-    bound.apply_defaults()
-    for key, value in bound.arguments.items():
-        if isinstance(value, (np.ndarray, list)):
-            kind = type(value).__name__
-            hint = "Pass a torch tensor"
-            raise KernelError(
-                f"argument '{key}' of kernel {name} is a {kind}",
-                hint,
-                argument=key,
-                kind="compile",
-            )
-    return dict(bound.arguments), options
-
-
-def _plain(jit_function: Any) -> Callable:
-    fn = jit_function.fn
-    while hasattr(fn, "fn"):
-        fn = fn.fn
-    return fn
-
-
-def _grid(name: str, grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
-    """The grid as three integers."""
-    if grid is None:
-        raise KernelError(
-            f"kernel {name} has no grid", f"Launch it as {name}[grid](...)", kind="compile"
-        )
-    if callable(grid):
-        grid = grid(bound)
-    if not isinstance(grid, (tuple, list, torch.Size)) or not 1 <= len(grid) <= 3:
-        hint = "Write it as a tuple of one to three integers, such as (4,)"
-        raise KernelError(f"kernel {name}: the grid is {grid!r}", hint, kind="compile")
-    try:
-        sizes = [n.__index__() for n in grid]
-    except (AttributeError, TypeError):
-        hint = "Its sizes must be integers: use triton.cdiv or //"
-        raise KernelError(
-            f"kernel {name}: the grid is {tuple(grid)!r}", hint, kind="compile"
-        ) from None
-    for axis, (n, limit) in enumerate(zip(sizes, _GRID_LIMITS, strict=False)):
-        if not 0 <= n <= limit:
-            hint = f"A GPU allows 0 to {limit:,d} there" + (
-                ": put the long axis first" if axis else ""
-            )
-            raise KernelError(
-                f"kernel {name}: axis {axis} of the grid is {n:,d}", hint, kind="compile"
-            )
-    return tuple(sizes + [1] * (3 - len(sizes)))
-
-
-def _programs(grid: tuple[int, int, int], order: str | int) -> list[tuple[int, int, int]]:
-    """Program ids in the order in which they run."""
-    pids = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
-    if order == "reversed":
-        pids.reverse()
-    elif order != "forward":
-        random.Random(order).shuffle(pids)
-    return pids
-
-
-class _Host:
-    """Tensors of a launch in host memory; a CUDA storage is copied, and given back at the end."""
-
-    def __init__(self) -> None:
-        self.tensors: list[tuple[str, torch.Tensor, torch.Tensor]] = []
-        self._copies: dict[int, tuple[Any, Any]] = {}
-
-    def take(self, name: str, value: Any) -> Any:
-        """The value with its tensors on the host; every tensor is noted."""
-        if isinstance(value, TensorDescriptor):
-            base = self.take(name, value.base)
-            return dataclasses.replace(value, base=base)
-        if isinstance(value, TensorWrapper):
-            raw = self._move(value.base)
-            self.tensors.append((name, value.base, raw))
-            return TensorWrapper(raw, value.dtype)
-        if isinstance(value, torch.Tensor):
-            raw = self._move(value)
-            self.tensors.append((name, value, raw))
-            return raw
-        if isinstance(value, tuple):
-            items = [self.take(f"{name}[{i}]", v) for i, v in enumerate(value)]
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        return value
-
-    def _move(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type == "cpu":
-            return tensor.detach()
-        device = tensor.untyped_storage()
-        if device.data_ptr() not in self._copies:
-            self._copies[device.data_ptr()] = (device, device.cpu())
-        host = self._copies[device.data_ptr()][1]
-        out = torch.empty(0, dtype=tensor.dtype)
-        return out.set_(host, tensor.storage_offset(), tensor.size(), tensor.stride())
-
-    def give_back(self) -> None:
-        """Copy what the kernel wrote back to the device."""
-        for device, host in self._copies.values():
-            device.copy_(host)
-
-
-def _convert(value: Any, made: Any) -> Any:
-    """An argument as kernel code sees it; tensors become pointers into their windows."""
-    if isinstance(value, bool):
-        return tl.tensor(TensorHandle(np.array([value]), tl.int1), tl.int1)
-    if isinstance(value, (torch.Tensor, TensorWrapper)):
-        argument: Argument = next(made)
-        pointer = interp._implicit_cvt(value)
-        pointer.handle.data = np.array([argument.virtual], np.uint64)
-        return pointer
-    if isinstance(value, TensorDescriptor):
-        return _descriptor(value, made)
-    if isinstance(value, tuple):
-        items = [_convert(v, made) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return interp._implicit_cvt(value)
-
-
-def _descriptor(value: TensorDescriptor, made: Any) -> Any:
-    base = _convert(value.base, made)
-    strides = [interp._implicit_cvt(s) for s in value.strides[:-1]] + [tl.constexpr(1)]
-    described = interp.interpreter_semantic.make_tensor_descriptor(
-        base=base,
-        shape=[interp._implicit_cvt(s) for s in value.shape],
-        strides=strides,
-        block_shape=[tl.constexpr(b) for b in value.block_shape],
-        padding_option=value.padding,
-    )
-    if hasattr(described.handle, "round_f32_to_tf32"):
-        described.handle.round_f32_to_tf32 = value.round_f32_to_tf32
-    return described

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import triton
+import triton.language as tl
 import triton.runtime.interpreter as interp
 
 _LIBRARY = os.path.dirname(triton.__file__)
@@ -29,6 +30,7 @@ class Twin:
     filename: str
     lines: dict[int, str]  # line number -> text, as it was at decoration
     constexprs: frozenset[str]
+    types: dict[str, Any]  # scalar argument -> the Triton type that the signature gives it
     user: bool  # a learner's or the course's code, not Triton's library
 
 
@@ -109,6 +111,7 @@ def _make(jit_function: Any, names: dict[str, Any]) -> Twin:
         filename,
         {start + i: text.rstrip("\n") for i, text in enumerate(raw)},
         frozenset(n for n, a in fn.__annotations__.items() if _is_constexpr(a)),
+        {n: t for n, a in fn.__annotations__.items() if (t := _scalar_type(a)) is not None},
         not filename.startswith(_LIBRARY),
     )
 
@@ -130,6 +133,13 @@ def _compile(definition: ast.FunctionDef, filename: str, free: list[str]) -> typ
         for c in maker.co_consts
         if isinstance(c, types.CodeType) and c.co_name == definition.name
     )
+
+
+def _scalar_type(annotation: Any) -> Any:
+    """tl.int64 of ``tl.int64`` or ``"tl.int64"``; None of anything else."""
+    if isinstance(annotation, str):
+        annotation = getattr(tl, annotation.removeprefix("tl."), None)
+    return annotation if type(annotation) is tl.dtype else None
 
 
 def _is_constexpr(annotation: Any) -> bool:
