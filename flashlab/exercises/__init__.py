@@ -8,8 +8,10 @@ from flashlab.exercise import Exercise
 SYLLABUS = (
     "vector_scale",
     "row_softmax",
+    "online_softmax",
     "flash_forward_tiles",
     "flash_forward",
+    "backward_delta",
 )
 
 
