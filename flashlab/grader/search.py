@@ -43,6 +43,8 @@ class Search:
         self.statuses: dict[str, set[str]] = {}
         for run in runs:
             self.statuses.setdefault(run.case.name, set()).add(run.result.status)
+        self.groups = {r.case.group for r in failing}
+        self.costly = any(r.result.status in COSTLY for r in failing)
         self.mistakes = [m for m in bank.exercise.mistakes if m.tier == "cpu"]
         self.late = False  # time ran out before all that was wanted had run
 
@@ -70,17 +72,18 @@ class Search:
         return found
 
     def _fits(self, mistake: Mistake, alone: bool = True) -> bool:
-        """Whether the case that a mistake breaks failed here, and as it does; or did not run.
+        """Whether the case that a mistake breaks failed here too, and as it does.
 
-        Not ``alone``: another mistake may have changed how it failed.
+        A case that did not run counts as failed if others of its group did: a mistake breaks a
+        case of the first group that it fails. Not ``alone``: a second mistake may have changed
+        how the case failed.
         """
         seen = self.statuses.get(mistake.breaks)
-        if seen is None or not alone:
-            costly = mistake.expect in COSTLY
-            failed = seen is None or seen != {"pass"}
-            return failed and (
-                not costly or any(mistake.expect in s for s in self.statuses.values())
-            )
+        if seen is None:
+            group = self.bank.exercise.case(mistake.breaks).group
+            return group in self.groups and (mistake.expect not in COSTLY or self.costly)
+        if not alone:
+            return seen != {"pass"} and (mistake.expect not in COSTLY or self.costly)
         return any(s == mistake.expect or {s, mistake.expect} <= NUMERIC for s in seen)
 
     def _screen(self, candidates: Sequence[Edits]) -> dict[Edits, list[bool]]:
