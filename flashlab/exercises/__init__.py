@@ -9,6 +9,7 @@ SYLLABUS = (
     "vector_scale",
     "row_softmax",
     "online_softmax",
+    "merge_partials",
     "flash_forward_tiles",
     "flash_forward",
     "backward_delta",
