@@ -7,6 +7,17 @@ from typing import Any
 from flashlab import hardware
 from flashlab.aot.launch import Launch
 
+# What a job may say of itself, and of which type.
+FOUND: dict[str, Any] = {
+    **dict.fromkeys(("error", "sentence", "message"), str),
+    **dict.fromkeys(("shared_bytes", "registers", "stack_bytes", "spill_bytes", "threads"), int),
+    "line": int | None,
+    "counts": dict,
+    "tensor_memory_columns": int,
+    "serialized": bool,
+    "seconds": float,
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
@@ -51,11 +62,15 @@ class Compiled:
 
     @classmethod
     def of(cls, launch: Launch, arch: int, found: Mapping[str, Any]) -> "Compiled":
-        """The row of what the worker found, judged against the limits of ``arch``."""
-        found = dict(found)
-        columns = found.pop("tensor_memory_columns", 0)
-        serialized = found.pop("serialized", False)
-        row = cls(arch, launch.kernel, launch.constants, ok="error" not in found, **found)
+        """The row of what a job said, judged against the limits of ``arch``.
+
+        A job runs a learner's code, so that what it says is checked before it is believed.
+        """
+        known = {name: found[name] for name in FOUND if name in found}
+        if not all(isinstance(value, FOUND[name]) for name, value in known.items()):
+            known = {"error": "crash", "sentence": f"the compile job for sm_{arch} said nonsense"}
+        columns, serialized = known.pop("tensor_memory_columns", 0), known.pop("serialized", False)
+        row = cls(arch, launch.kernel, launch.constants, ok=not known.get("error"), **known)
         if not row.ok:
             return row
         problem = _too_big(row, launch, columns)
@@ -127,7 +142,7 @@ def table(rows: Sequence[Compiled]) -> str:
     used = [c for c in _COLUMNS if any(row.counts.get(c) for row in rows)]
     head = ["kernel", "target", "shared", "limit", "registers", "spills", *used, "seconds"]
     lines = [head]
-    for row in rows:
+    for row, name in zip(rows, _names(rows), strict=True):
         limit = hardware.SHARED_PER_BLOCK.get(row.arch)
         sizes = [f"{row.shared_bytes:,}", f"{limit:,}" if limit else "?"]
         code = [
@@ -137,7 +152,7 @@ def table(rows: Sequence[Compiled]) -> str:
         ]
         if not row.counts:
             sizes, code = [row.error, sizes[1]], ["-"] * len(code)
-        lines.append([row.kernel, f"sm_{row.arch}", *sizes, *code, f"{row.seconds:.2f}"])
+        lines.append([name, f"sm_{row.arch}", *sizes, *code, f"{row.seconds:.2f}"])
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     said: dict[str, list[str]] = {}
     for row in rows:
@@ -145,6 +160,17 @@ def table(rows: Sequence[Compiled]) -> str:
             said.setdefault(sentence, []).append(f"sm_{row.arch}")
     words = [f"{', '.join(dict.fromkeys(archs))}: {text}" for text, archs in said.items()]
     return "\n".join([*(_line(line, widths) for line in lines), *words])
+
+
+def _names(rows: Sequence[Compiled]) -> list[str]:
+    """Kernel names, with the constants by which several launches of one kernel differ."""
+    names = []
+    for row in rows:
+        twins = [other.constants for other in rows if other.kernel == row.kernel]
+        differ = [k for k, v in row.constants.items() if any(t.get(k) != v for t in twins)]
+        values = ", ".join(f"{k}={row.constants[k]}" for k in differ)
+        names.append(f"{row.kernel}({values})" if values else row.kernel)
+    return names
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -24,7 +24,7 @@ class Launch:
 
     Args:
         kernel: Name of the jitted function.
-        grid: Programs along each axis; does not change the code.
+        grid: Programs along three axes; does not change the code.
         signature: Parameter -> type as Triton spells it (``"*fp16"``, ``"i32"``, ``"constexpr"``,
             ``"tensordesc<fp16[64, 64]>"``; a list for a tuple argument).
         constexprs: ``(path, value)`` pairs; a path is ``(parameter number, ...)`` and a value is
@@ -35,7 +35,7 @@ class Launch:
     """
 
     kernel: str
-    grid: tuple[int, ...]
+    grid: tuple[int, int, int]
     signature: Mapping[str, Any]
     constexprs: tuple[tuple[tuple[int, ...], Any], ...]
     divisible: tuple[tuple[int, ...], ...]
@@ -143,7 +143,7 @@ def describe_launch(
     marked |= {p for p in _pointers(signature) if not _alignment_unused(fn.params[p[0]])}
     return Launch(
         fn.fn.__name__,
-        tuple(int(n) for n in grid),
+        tuple(int(n) for n in (*grid, 1, 1)[:3]),
         {name: _listed(entry) for name, entry in signature.items()},
         tuple((path, encode(value)) for path, value in constexprs.items()),
         tuple(sorted(marked)),

@@ -25,6 +25,7 @@ from flashlab.aot.build import build
 from flashlab.aot.launch import Launch
 
 MEMORY_BYTES = 6 << 30  # private memory of one job; a compile takes about 0.5 GB
+ANSWER_BYTES = 1 << 20  # of one job; a longer answer is none
 WARM_UP = """
 import triton
 
@@ -87,8 +88,9 @@ class Job:
             if timed_out:
                 return refusals.timeout(self.arch)
             try:
-                return json.loads((self.folder / "result.json").read_text())
-            except (OSError, ValueError):
+                with (self.folder / "result.json").open() as file:
+                    return dict(json.loads(file.read(ANSWER_BYTES)))
+            except (OSError, ValueError, TypeError):
                 said = (self.folder / "stderr").read_text(errors="replace")
                 code = os.waitstatus_to_exitcode(status)
                 return refusals.crash(said, code, self.arch, self.filename)

@@ -8,8 +8,11 @@ from flashlab.exercise import Exercise
 SYLLABUS = (
     "vector_scale",
     "row_softmax",
+    "online_softmax",
+    "merge_partials",
     "flash_forward_tiles",
     "flash_forward",
+    "backward_delta",
 )
 
 

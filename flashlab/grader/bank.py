@@ -4,6 +4,7 @@ Mutants run through the same workers as the learner's text, at the same cases an
 """
 
 import hashlib
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from flashlab.grader.report import CaseResult
 ALIKE = 1e-3  # relative distance of two outputs that count as equal
 CLEAR = 0.25  # ... and at most this part of the distance to the reference
 COMPARABLE = ("pass", "nan", "wrong", "precision", "uninitialised")
+BATCH = 16  # mutant runs between two looks at the clock
 KEPT = 2000  # mutant runs remembered between checks
 
 Edits = tuple[Mistake, ...]
@@ -81,14 +83,22 @@ class Bank:
             return None
         return text
 
-    def raws(self, many: Sequence[Edits], run: Run) -> list[Raw | None]:
-        """Each mutant's result at the case and tiles of ``run``; None where edits do not fit."""
+    def raws(self, many: Sequence[Edits], run: Run, deadline: float) -> list[Raw | None]:
+        """Each mutant's result at the case and tiles of ``run``.
+
+        None where edits do not fit together, or where ``time.monotonic()`` passed ``deadline``
+        before a run that is not remembered yet.
+        """
         texts = [self.text(edits) for edits in many]
         keys = [None if text is None else _key(text, run) for text in texts]
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k and k not in self._kept}
-        jobs = [(text, run.case, run.tiles) for text in missing.values()]
-        for key, raw in zip(missing, self.run_many(jobs) if jobs else (), strict=True):
-            self._kept[key] = raw
+        todo = list(missing.items())
+        for at in range(0, len(todo), BATCH):
+            if time.monotonic() > deadline:
+                break
+            batch = todo[at : at + BATCH]
+            came = self.run_many([(text, run.case, run.tiles) for _, text in batch])
+            self._kept.update(zip((key for key, _ in batch), came, strict=True))
         found = [self._kept.get(key) for key in keys]
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)

@@ -9,6 +9,8 @@ from typing import Any
 
 from flashlab import aot
 from flashlab.exercise import Exercise
+from flashlab.grader import contract, cpu, trials
+from flashlab.grader.cpu import Answer
 from flashlab.grader.report import CaseResult, Report, Stage
 from flashlab.grader.trials import Run
 
@@ -76,6 +78,27 @@ class Offline:
         row = self.rows[0]
         case.status, case.detail = "compile", row.sentence
         case.line = f"line {row.line}" if row.line else ""
+
+
+def compile_for(
+    exercise: Exercise, text: str, archs: Sequence[int], filename: str = ""
+) -> list[aot.Compiled]:
+    """Rows of what ``text`` launches in its first core case at its own tile sizes.
+
+    Raises:
+        ValueError: the run launched no kernel, saying how it ended.
+    """
+    answer = Answer(text, filename or f"{exercise.slug}.py")
+    case = next((c for c in exercise.cases if c.own), exercise.cases[0])
+    tree, _ = contract.parse(text)
+    own = contract.constants(tree, exercise.tile_names) if tree else {}
+    trial = trials.trial(exercise, case, own or exercise.tiles(case.pairs[0]))
+    [(_, run)] = cpu.run_trials(exercise, answer, [trial])
+    launches = described(run)
+    if not launches:
+        said = run.result.detail or run.result.status
+        raise ValueError(f"expected {exercise.slug} to launch a kernel, it did not: {said}")
+    return aot.compile_launches(text, answer.filename, launches, tuple(archs), SECONDS)
 
 
 def described(run: Run) -> list[aot.Launch]:

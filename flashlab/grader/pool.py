@@ -99,6 +99,7 @@ class Pool:
             raise Stopped
         if self._server is not None and self._server.poll() is None and self._control:
             return self._control
+        self._hang_up()
         ours, theirs = socket.socketpair()
         path = [p for p in sys.path if p and Path(p).exists()]
         words = [sys.executable, "-I", "-B", str(PACKAGE / "grader" / "server.py")]
@@ -113,7 +114,7 @@ class Pool:
             env=_environment(),
         )
         theirs.close()
-        self._control, self._idle = ours, []
+        self._control = ours
         return ours
 
     def _lane(self) -> socket.socket:
@@ -125,7 +126,10 @@ class Pool:
             ours, theirs = socket.socketpair()
             self._open.add(ours)
             with theirs:
-                socket.send_fds(control, [b"L"], [theirs.fileno()])
+                try:
+                    socket.send_fds(control, [b"L"], [theirs.fileno()])
+                except OSError:  # the server died a moment ago: the next call starts another
+                    self._server = None
             return ours
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Reply]]:
@@ -164,28 +168,34 @@ class Pool:
             except queue.Empty:
                 return
             try:
-                done.put((job, self.one(job, busy)))
+                done.put((job, self.one(job, stop, busy)))
             except BaseException as error:
                 if not stop.is_set():
                     done.put((job, error))
                 return
 
-    def one(self, job: Job, busy: dict[int, socket.socket] | None = None) -> Reply:
+    def one(
+        self,
+        job: Job,
+        stop: threading.Event | None = None,
+        busy: dict[int, socket.socket] | None = None,
+    ) -> Reply:
         """Run one job; a server lost before the run began is replaced once."""
+        busy = {} if busy is None else busy
         for last in (False, True):
-            lane = self._lane()
-            if busy is not None:
-                busy[threading.get_ident()] = lane
+            lane = busy[threading.get_ident()] = self._lane()
+            if stop is not None and stop.is_set():
+                self._drop(lane)
+                raise Stopped
             reply = _exchange(lane, job)
             self.cpu_seconds += reply.cpu_seconds
-            if busy is not None:
-                busy.pop(threading.get_ident(), None)
-            if reply.how == "lost":
-                self._drop(lane)
-            else:
+            busy.pop(threading.get_ident(), None)
+            if reply.how != "lost":
                 with self._lock:
                     self._idle.append(lane)
-            if reply.how != "lost" or reply.header or reply.printed or last:
+                break
+            self._drop(lane)
+            if last or reply.header or reply.printed or (stop is not None and stop.is_set()):
                 break
         return reply
 
@@ -195,16 +205,21 @@ class Pool:
             lane.shutdown(socket.SHUT_RDWR)
             lane.close()
 
+    def _hang_up(self) -> None:
+        """Close every socket; the server and its lanes end when they notice."""
+        for lane in (*self._open, *([self._control] if self._control else [])):
+            with contextlib.suppress(OSError):
+                lane.shutdown(socket.SHUT_RDWR)
+            lane.close()
+        self._open.clear()
+        self._idle, self._server, self._control = [], None, None
+
     def close(self) -> None:
         """End the server and everything below it."""
         with self._lock:
             self._closed = True
-            server, control = self._server, self._control
-            self._server = self._control = None
-            for lane in (*self._open, *([control] if control else [])):
-                with contextlib.suppress(OSError):
-                    lane.shutdown(socket.SHUT_RDWR)
-                    lane.close()
+            server = self._server
+            self._hang_up()
         if server is not None:
             try:
                 server.wait(GRACE_SECONDS)

@@ -21,7 +21,12 @@ from collections.abc import Callable
 from typing import Any
 
 PRELOAD = ("torch", "numpy", "triton", "triton.language", "flashlab.iocount")
-OPTIONAL = ("flashlab.aot", "flashlab.pipeline", "triton.tools.tensor_descriptor")
+OPTIONAL = (
+    "flashlab.aot",
+    "flashlab.pipeline",
+    "triton.tools.tensor_descriptor",
+    "triton.experimental.gluon.language",
+)
 POLL_SECONDS = 0.03
 PROCESSES = 64
 FILE_BYTES = 16 << 20

@@ -68,7 +68,12 @@ def _io(exercise: Exercise, header: Fields) -> dict[str, list[int]]:
     moved = header.get("io")
     if not isinstance(moved, dict):
         return {}
-    return {names.get(n, n): [int(v[0]), int(v[1])] for n, v in moved.items()}
+    found: dict[str, list[int]] = {}
+    for number, (loaded, stored) in moved.items():  # merge_partials returns the names it takes
+        entry = found.setdefault(names.get(number, number), [0, 0])
+        entry[0] += int(loaded)
+        entry[1] += int(stored)
+    return found
 
 
 def _ended(exercise: Exercise, run: Run) -> Fields | None:

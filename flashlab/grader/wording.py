@@ -42,7 +42,7 @@ def headline(report: Report) -> str:
 def smallest_failure(report: Report) -> CaseResult | None:
     """The failing run with the least work to look at; of equals the first."""
     failing = [c for c in report.cases if c.status not in ("pass", "grader_error")]
-    return min(failing, key=_work, default=None)
+    return min(failing, key=work, default=None)
 
 
 def failing_call(slug: str, case: CaseResult) -> str:
@@ -71,12 +71,13 @@ def numbers(values: Sequence[int]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _work(case: CaseResult) -> int:
-    work = 1
+def work(case: CaseResult) -> int:
+    """Product of the sizes of a run, a measure of how much there is to look at."""
+    product = 1
     for size in case.sizes.values():
         if isinstance(size, int) and not isinstance(size, bool):
-            work *= max(1, size)
-    return work
+            product *= max(1, size)
+    return product
 
 
 def _tier(report: Report) -> str:

@@ -14,7 +14,7 @@ def test_a_launch_is_described_as_a_launch_would_be(flash_text):
     module = load_module(flash_text, "flash.py")
     q = torch.empty(1040, 64, dtype=torch.float16)
     (launch,) = aot.capture(lambda: module.flash(q))
-    assert launch.kernel == "flash_kernel" and launch.grid == (17,)
+    assert launch.kernel == "flash_kernel" and launch.grid == (17, 1, 1)
     assert launch.signature["q_ptr"] == "*fp16" and launch.signature["scale"] == "fp32"
     assert launch.signature["stride_m"] == launch.signature["N"] == "i32"
     assert launch.signature["bias_ptr"] == "constexpr"  # None
@@ -66,7 +66,7 @@ def test_descriptors_and_autotuned_kernels_are_captured():
     rows = aot.inspect(text, "copy.py", lambda m: m.copy(torch.empty(128, 16)), (80, 90))
     module = load_module(text, "copy.py")
     (launch,) = aot.capture(lambda: module.copy(torch.empty(128, 16)))
-    assert launch.grid == (4,) and launch.num_warps == 2
+    assert launch.grid == (4, 1, 1) and launch.num_warps == 2
     assert launch.signature["x"].startswith("tensordesc<fp32[32, 16]")
     assert [r.ok for r in rows] == [True, True]
     assert rows[0].counts["tma"] == 0 and rows[1].counts["tma"] == 2
@@ -79,3 +79,14 @@ def test_capture_leaves_triton_as_it_was_also_after_an_error():
     with pytest.raises(ZeroDivisionError):
         aot.capture(lambda: 1 / 0)
     assert JITFunction.run is before
+
+
+def test_the_recorder_s_launches_are_the_captured_ones(flash_text):
+    from flashlab.iocount import count_io
+
+    module = load_module(flash_text, "flash.py")
+    q = torch.randn(70, 32).half()
+    seen = []
+    with count_io(on_launch=lambda *launch: seen.append(aot.describe_launch(*launch))):
+        module.flash(q)
+    assert seen == aot.capture(lambda: module.flash(q))

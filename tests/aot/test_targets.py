@@ -66,3 +66,12 @@ def test_the_table_names_sizes_and_sentences(rows, flash_text):
     broken = aot.table(rows(archs=(80, 90), text=flash_text.replace("m_i = m_new", "break")))
     assert broken.count("refused") == 2
     assert broken.splitlines()[-1].startswith("sm_80, sm_90: line ")
+
+
+def test_launches_that_differ_are_told_apart_in_the_table(flash_text):
+    def call(module):
+        for module.BLOCK_N in (32, 64):
+            module.flash(torch.empty(64, 64, dtype=torch.float16))
+
+    text = aot.table(aot.inspect(flash_text, "flash.py", call, (80,)))
+    assert "flash_kernel(BLOCK_N=32)  sm_80" in text and "flash_kernel(BLOCK_N=64)  sm_80" in text

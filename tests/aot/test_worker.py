@@ -37,6 +37,14 @@ def test_a_hang_and_a_crash_end_their_own_rows_alone(flash_text, launches):
     assert row.ok
 
 
+def test_what_a_job_says_is_checked(flash_text, launches):
+    for found in ('{"registers": "many"}', '{"ok": true, "counts": []}', "[1]", "{" * 10):
+        forge = f"open(tempfile.tempdir + '/result.json', 'w').write({found!r})"
+        text = flash_text + f"\nimport os, tempfile\n{forge}\nos._exit(0)\n"
+        (row,) = aot.compile_launches(text, "f.py", launches, (80,))
+        assert row.error == "crash" and not row.ok
+
+
 def test_one_target_may_crash_while_others_compile(flash_text, launches):
     text = flash_text + (
         "\nimport triton.backends.compiler as c, os\n"

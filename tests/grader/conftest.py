@@ -1,5 +1,6 @@
 """What the grader's tests share: texts in folders, a quick check, a look at processes."""
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -36,16 +37,15 @@ def quick(text: str, slug: str = "vector_scale", **options: object) -> Report:
 
 def below(pid: int | None = None) -> set[int]:
     """All processes below ``pid`` (this one), by number."""
-    found, waiting = set(), [pid or os.getpid()]
+    found: set[int] = set()
+    waiting = [pid or os.getpid()]
     while waiting:
-        try:
-            for task in os.listdir(f"/proc/{waiting[-1]}/task"):
-                text = Path(f"/proc/{waiting[-1]}/task/{task}/children").read_text()
-                new = set(map(int, text.split())) - found
-                found |= new
-        except OSError:
-            new = set()
-        waiting = waiting[:-1] + list(new)
+        tasks = Path(f"/proc/{waiting.pop()}/task")
+        with contextlib.suppress(OSError):
+            texts = [(task / "children").read_text() for task in tasks.iterdir()]
+            new = {int(number) for text in texts for number in text.split()} - found
+            found |= new
+            waiting += new
     return found
 
 

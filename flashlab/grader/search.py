@@ -1,0 +1,186 @@
+"""Finds the mutants that go wrong as the learner's text does: one, or two at once.
+
+A mistake is named when its mutant fails as the learner's text does on the failing runs and no
+other mutant does. Floor: course.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from flashlab.exercise import Mistake
+from flashlab.grader.bank import Bank, Edits, Raw, Run, agree, same_detail
+from flashlab.grader.wording import work
+
+EVIDENCE = 5  # failing runs that a mutant must match
+WITNESSES = 6  # passing runs that break ties
+COSTLY = ("timeout", "oom")  # mutants that end so run only if the learner's text did
+NUMERIC = {"nan", "wrong", "precision"}  # one fault may show as any of these
+CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
+
+
+@dataclass
+class Diagnosis:
+    """What is known of a failure.
+
+    ``mistake`` holds slug, says, confidence and ``expect``; ``structure`` is sentences.
+    """
+
+    mistake: dict[str, str] | None = None
+    structure: list[str] = field(default_factory=list)
+    attention_matrix: list[list[float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Search:
+    """The search for the mutants that explain the failing runs."""
+
+    def __init__(self, bank: Bank, runs: Sequence[Run], deadline: float) -> None:
+        self.bank, self.deadline = bank, deadline
+        failing = sorted((r for r in runs if r.failed), key=lambda r: work(r.result))
+        self.failing = _spread(failing, EVIDENCE)
+        self.passing = _spread([r for r in runs if r.result.status == "pass"], WITNESSES)
+        self.statuses: dict[str, set[str]] = {}
+        for run in runs:
+            self.statuses.setdefault(run.case.name, set()).add(run.result.status)
+        self.groups = {r.case.group for r in failing}
+        self.costly = any(r.result.status in COSTLY for r in failing)
+        self.mistakes = [m for m in bank.exercise.mistakes if m.tier == "cpu"]
+        self.late = False  # time ran out before all that was wanted had run
+
+    def run(self) -> Diagnosis | None:
+        """The diagnosis, or None if no mistake explains the failure."""
+        singles = [(m,) for m in self.mistakes if self._fits(m)]
+        table = self._screen(singles)
+        full = self._best([e for e, row in table.items() if all(row)])
+        if full:
+            return self._named(full, len(self.failing))
+        table = self._complete([(m,) for m in self.mistakes if self._fits(m, alone=False)])
+        partial = sorted((e for e in table if any(table[e])), key=lambda e: -sum(table[e]))
+        pair = self._pair(table, partial)
+        if pair:
+            return self._named(pair, len(self.failing))
+        most = max((sum(table[e]) for e in partial), default=0)
+        best = self._best([e for e in partial if sum(table[e]) == most]) if most > 1 else []
+        if len(best) != 1:
+            return None
+        found = self._named(best, most)
+        found.notes.append(
+            f"That explains {most} of the {len(self.failing)} failing runs looked at; "
+            "there may be a second mistake."
+        )
+        return found
+
+    def _fits(self, mistake: Mistake, alone: bool = True) -> bool:
+        """Whether the case that a mistake breaks failed here too, and as it does.
+
+        A case that did not run counts as failed if others of its group did: a mistake breaks a
+        case of the first group that it fails. Not ``alone``: a second mistake may have changed
+        how the case failed.
+        """
+        seen = self.statuses.get(mistake.breaks)
+        if seen is None:
+            group = self.bank.exercise.case(mistake.breaks).group
+            return group in self.groups and (mistake.expect not in COSTLY or self.costly)
+        if not alone:
+            return seen != {"pass"} and (mistake.expect not in COSTLY or self.costly)
+        return any(s == mistake.expect or {s, mistake.expect} <= NUMERIC for s in seen)
+
+    def _screen(self, candidates: Sequence[Edits]) -> dict[Edits, list[bool]]:
+        """Which candidate agrees on which failing run; whoever disagreed once runs no more."""
+        table: dict[Edits, list[bool]] = {edits: [] for edits in candidates}
+        for run in self.failing:
+            alive = [e for e in candidates if all(table[e])]
+            agreed = dict(zip(alive, self._agree(alive, run), strict=True))
+            for edits in candidates:
+                table[edits].append(agreed.get(edits, False))
+        return table
+
+    def _complete(self, candidates: Sequence[Edits]) -> dict[Edits, list[bool]]:
+        """The whole table: every candidate on every failing run."""
+        columns = [self._agree(candidates, run) for run in self.failing]
+        return dict(zip(candidates, map(list, zip(*columns, strict=True)), strict=True))
+
+    def _agree(self, many: Sequence[Edits], run: Run) -> list[bool]:
+        return [agree(run, raw) for raw in self._raws(many, run)]
+
+    def _raws(self, many: Sequence[Edits], run: Run) -> list[Raw | None]:
+        found = self.bank.raws(many, run, self.deadline)
+        self.late = self.late or (None in found and time.monotonic() > self.deadline)
+        return found
+
+    def _pair(self, table: dict[Edits, list[bool]], partial: list[Edits]) -> list[Edits]:
+        """Two mistakes at once that explain every failing run: one of them partial first."""
+        singles = list(table)
+        tried: set[frozenset] = set()
+        for first in [*partial, *singles]:
+            pairs = [first + other for other in singles if other != first]
+            pairs = [p for p in pairs if frozenset(p) not in tried]
+            tried.update(map(frozenset, pairs))
+            explained = zip(self.failing, table[first], strict=True)
+            for run, _ in sorted(explained, key=lambda pair: pair[1]):
+                pairs = [p for p, yes in zip(pairs, self._agree(pairs, run), strict=True) if yes]
+                if not pairs:
+                    break
+            if pairs or time.monotonic() > self.deadline:
+                return self._best(pairs)
+        return []
+
+    def _best(self, found: list[Edits]) -> list[Edits]:
+        """Ties broken: by the text of the message, then by agreeing on what passed too.
+
+        Nobody is named if time ran out with a tie.
+        """
+        found = self._filter(found, self.failing, same_detail)
+        found = self._filter(found, self.passing, agree)
+        return found if len(found) < 2 or not self.late else []
+
+    def _filter(
+        self, found: list[Edits], runs: Sequence[Run], test: Callable[[Run, Raw | None], bool]
+    ) -> list[Edits]:
+        for run in runs:
+            if len(found) < 2:
+                break
+            raws = self._raws(found, run)
+            kept = [e for e, raw in zip(found, raws, strict=True) if test(run, raw)]
+            found = kept or found
+        return found
+
+    def _named(self, found: list[Edits], matched: int) -> Diagnosis:
+        """Words for a class of mutants that go wrong alike; its first one gives the slug."""
+        edits = found[0]
+        by_output = all(run.raw.status == "ran" for run in self.failing)
+        every = matched == len(self.failing) > 1 and not self.late
+        if every and by_output and len(found) == len(edits) == 1:
+            confidence = CERTAIN
+        elif len(found) < 3 and (len(self.failing) > 1 or self._consistent(edits)):
+            confidence = LIKELY
+        else:
+            confidence = POSSIBLE
+        says = edits[0].says
+        if len(edits) == 2:
+            says = f"{says.rstrip('.')}; and also: {edits[1].says}"
+        if len(found) == 2 and len(edits) == 1:
+            says = f"{says.rstrip('.')}; or, which looks alike: {found[1][0].says}"
+        return Diagnosis(
+            mistake={
+                "slug": "+".join(m.slug for m in edits),
+                "says": says,
+                "confidence": confidence,
+                "expect": edits[0].expect,
+            }
+        )
+
+    def _consistent(self, edits: Edits) -> bool:
+        """Whether a mutant passes what the learner's text passed."""
+        return all(agree(run, self._raws([edits], run)[0]) for run in self.passing)
+
+
+def _spread(runs: Sequence[Run], most: int) -> list[Run]:
+    """Up to ``most`` runs, of as many cases as possible, the first ones first."""
+    seen: dict[str, int] = {}
+    ranked = []
+    for place, run in enumerate(runs):
+        seen[run.case.name] = seen.get(run.case.name, 0) + 1
+        ranked.append((seen[run.case.name], place, run))
+    return [run for _, _, run in sorted(ranked, key=lambda r: r[:2])[:most]]
