@@ -122,6 +122,6 @@ def flash_forward(
         BLOCK_D=max(16, triton.next_power_of_2(D)),
         CAUSAL=causal,
         num_warps=4 if BLOCK_M <= 64 else 8,
-        num_stages=2,
+        num_stages=3,
     )  # fmt: skip
     return o, lse
