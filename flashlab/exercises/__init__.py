@@ -7,6 +7,7 @@ from flashlab.exercise import Exercise
 
 SYLLABUS = (
     "vector_scale",
+    "triad",
     "row_softmax",
     "online_softmax",
     "merge_partials",
