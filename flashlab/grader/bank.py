@@ -22,6 +22,7 @@ ALIKE = 1e-3  # relative distance of two outputs that count as equal
 CLEAR = 0.25  # ... and at most this part of the distance to the reference
 COMPARABLE = ("pass", "nan", "wrong", "precision", "uninitialised")
 BATCH = 16  # mutant runs between two looks at the clock
+CHANCE = ("timeout", "oom", "grader_error")
 KEPT = 2000  # mutant runs remembered between checks
 
 Edits = tuple[Mistake, ...]
@@ -91,18 +92,24 @@ class Bank:
         """
         texts = [self.text(edits) for edits in many]
         keys = [None if text is None else _key(text, run) for text in texts]
-        missing = {k: t for k, t in zip(keys, texts, strict=True) if k and k not in self._kept}
-        todo = list(missing.items())
+        todo = [(k, t) for k, t in dict(zip(keys, texts, strict=True)).items() if k]
+        todo = [(key, text) for key, text in todo if key not in self._kept]
+        came: dict[tuple, Raw] = {}
         for at in range(0, len(todo), BATCH):
             if time.monotonic() > deadline:
                 break
             batch = todo[at : at + BATCH]
-            came = self.run_many([(text, run.case, run.tiles) for _, text in batch])
-            self._kept.update(zip((key for key, _ in batch), came, strict=True))
-        found = [self._kept.get(key) for key in keys]
+            raws = self.run_many([(text, run.case, run.tiles) for _, text in batch])
+            came.update(zip((key for key, _ in batch), raws, strict=True))
+        found = [came.get(key) or self._kept.get(key) for key in keys]
+        self._keep(came)
+        return found
+
+    def _keep(self, came: Mapping[tuple, Raw]) -> None:
+        """Remember runs, but for those that a busy machine may have spoilt."""
+        self._kept.update((k, raw) for k, raw in came.items() if raw.status not in CHANCE)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return found
 
 
 def _key(text: str, run: Run) -> tuple:
