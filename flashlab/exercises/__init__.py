@@ -14,6 +14,8 @@ SYLLABUS = (
     "flash_forward_tiles",
     "flash_forward",
     "backward_delta",
+    "flash_backward_dkdv",
+    "flash_backward_dq",
 )
 
 
