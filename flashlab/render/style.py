@@ -59,7 +59,7 @@ def css() -> str:
         f"@media (prefers-color-scheme:dark){{{ROOT}{{{dark}}}}}"
         + "".join(f"{page} {ROOT}{{{light}}}" for page in LIGHT_PAGES)
         + "".join(f"{page} {ROOT}{{{dark}}}" for page in DARK_PAGES)
-        + RULES.format(r=ROOT)
+        + RULES.format(r=ROOT * 2)  # twice: outweighs JupyterLab's rules for tables and code
     )
 
 
