@@ -29,7 +29,7 @@ from flashlab.grader.cpu import Answer, Cpu, Progress
 from flashlab.grader.offline import Offline
 from flashlab.grader.report import Report, Stage
 
-DIAGNOSED = ("oob", "race", "uninitialised", "nan", "wrong", "precision", "crash", "timeout")
+NOT_DIAGNOSED = ("pass", "unfilled", "grader_error")
 
 
 def warm() -> None:
@@ -114,7 +114,7 @@ class _Check:
             self._run_cases(tree, cases, all_cases, progress)
             if cases is None:
                 points.award(exercise, report, self.stage.runs)
-            if report.status in DIAGNOSED and budget_seconds:
+            if report.status not in NOT_DIAGNOSED and budget_seconds:
                 self._diagnose(budget_seconds)
         report.headline = report.headline or wording.headline(report)
 

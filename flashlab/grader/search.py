@@ -50,16 +50,16 @@ class Search:
 
     def run(self) -> Diagnosis | None:
         """The diagnosis, or None if no mistake explains the failure."""
-        singles = [(m,) for m in self.mistakes if self._fits(m)]
-        table = self._screen(singles)
-        full = self._best([e for e, row in table.items() if all(row)])
+        table = self._screen([(m,) for m in self.mistakes if self._fits(m)])
+        full = self._full(table)
+        if not full:
+            table = self._complete([(m,) for m in self.mistakes if self._fits(m, alone=False)])
+            full = self._full(table)
+        partial = sorted((e for e in table if any(table[e])), key=lambda e: -sum(table[e]))
+        if not full and len(self.failing) > 1:
+            full = self._pair(table, partial)
         if full:
             return self._named(full, len(self.failing))
-        table = self._complete([(m,) for m in self.mistakes if self._fits(m, alone=False)])
-        partial = sorted((e for e in table if any(table[e])), key=lambda e: -sum(table[e]))
-        pair = self._pair(table, partial)
-        if pair:
-            return self._named(pair, len(self.failing))
         most = max((sum(table[e]) for e in partial), default=0)
         best = self._best([e for e in partial if sum(table[e]) == most]) if most > 1 else []
         if len(best) != 1:
@@ -70,6 +70,9 @@ class Search:
             "there may be a second mistake."
         )
         return found
+
+    def _full(self, table: dict[Edits, list[bool]]) -> list[Edits]:
+        return self._best([edits for edits, row in table.items() if all(row)])
 
     def _fits(self, mistake: Mistake, alone: bool = True) -> bool:
         """Whether the case that a mistake breaks failed here too, and as it does.
