@@ -9,6 +9,7 @@ SYLLABUS = (
     "vector_scale",
     "triad",
     "row_softmax",
+    "tiled_matmul",
     "online_softmax",
     "merge_partials",
     "flash_forward_tiles",
