@@ -184,7 +184,8 @@ def job(
         "arguments": {
             n: "tensor" if n in trial.sent else {"value": v} for n, v in trial.arguments.items()
         },
-        "reversed": both_orders(trial),
+        "again": ["reversed"] if both_orders(trial) else [],
+        "device": "cpu",
         "reply_limit": 2 * outputs + (1 << 20),
     }
     return pool.Job(request, trial.sent, answer.limits, tag=(number, trial))

@@ -33,7 +33,8 @@ def _share(exercise: Exercise, results: Sequence[CaseResult], core: bool) -> flo
     worth = {"pass": 1.0, "precision": 0.5}
     total = 0.0
     for name in names:
-        total += min((worth.get(r.status, 0.0) for r in results if r.name == name), default=0.0)
+        mine = [r for r in results if r.name.split(" ")[0] == name]
+        total += min((worth.get(r.status, 0.0) for r in mine), default=0.0)
     return total / len(names) if names else 1.0
 
 

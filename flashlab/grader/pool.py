@@ -101,19 +101,16 @@ class Pool:
             return self._control
         self._hang_up()
         ours, theirs = socket.socketpair()
-        path = [p for p in sys.path if p and Path(p).exists()]
-        words = [sys.executable, "-I", "-B", str(PACKAGE / "grader" / "server.py")]
-        words += [str(theirs.fileno()), *path, str(PACKAGE.parent)]
-        self._server = subprocess.Popen(
-            self._command(words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL if not os.environ.get("FLASHLAB_SERVER_LOG") else None,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            env=_environment(),
-        )
-        theirs.close()
+        with theirs:
+            self._server = subprocess.Popen(
+                self._command(server_command("fork", theirs.fileno())),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env=environment() | {"CUDA_VISIBLE_DEVICES": ""},
+            )
         self._control = ours
         return ours
 
@@ -279,13 +276,20 @@ def _printed(fd: int) -> str:
     return "".join(c for c in text if c in "\n\t" or c.isprintable())
 
 
-def _environment() -> dict[str, str]:
+def server_command(mode: str, fd: int) -> list[str]:
+    """Words that start ``server.py``: no site of the user, no bytecode, this process's path."""
+    path = [p for p in sys.path if p and Path(p).exists()]
+    server = str(PACKAGE / "grader" / "server.py")
+    return [sys.executable, "-I", "-B", server, mode, str(fd), *path, str(PACKAGE.parent)]
+
+
+def environment() -> dict[str, str]:
+    """What a server inherits: nothing that could hold a secret or a setting of the learner's."""
     keep = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
     kept = {name: os.environ[name] for name in keep if name in os.environ}
     fixed = {
         "HOME": "/nonexistent",
         "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
         "TRITON_DEFAULT_FP_FUSION": "1",
     }
     return kept | fixed

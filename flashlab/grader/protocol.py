@@ -100,8 +100,8 @@ def _exactly(fd: int, size: int, deadline: float | None) -> bytearray:
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
     """The bytes of a tensor's whole storage."""
-    flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
-    return flat.numpy().tobytes()
+    flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return flat.set_(tensor.untyped_storage()).cpu().numpy().tobytes()
 
 
 def spec(name: str, tensor: torch.Tensor) -> dict[str, Any]:
@@ -116,7 +116,9 @@ def spec(name: str, tensor: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def views(specs: Sequence[dict[str, Any]], payload: bytearray) -> dict[str, torch.Tensor]:
+def views(
+    specs: Sequence[dict[str, Any]], payload: bytearray, device: str = "cpu"
+) -> dict[str, torch.Tensor]:
     """Tensors by name from their specs and the storages that follow one another in ``payload``.
 
     Raises:
@@ -131,7 +133,7 @@ def views(specs: Sequence[dict[str, Any]], payload: bytearray) -> dict[str, torc
             raw = torch.empty(size, dtype=torch.uint8)
             if size:
                 raw.copy_(torch.frombuffer(payload, dtype=torch.uint8, count=size, offset=at))
-            flat = raw.view(DTYPES[one["dtype"]])
+            flat = raw.to(device).view(DTYPES[one["dtype"]])
             made[str(one["name"])] = flat.as_strided(one["shape"], one["strides"], one["offset"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ProtocolError(f"an array's description is wrong: {error}") from None

@@ -37,6 +37,7 @@ class CaseResult:
     status: str
     why: str = ""
     own: bool = False  # at the learner's own tile sizes
+    tier: str = "cpu"  # where it ran
     detail: str = ""  # one sentence: what broke
     line: str = ""  # 'line 31: "k = tl.load(...)"' where known
     argument: str = ""  # tensor argument concerned, where known

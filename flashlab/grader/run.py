@@ -16,6 +16,7 @@ from flashlab.grader import (
     contract,
     cpu,
     escapes,
+    gpu,
     lint,
     points,
     pool,
@@ -28,6 +29,7 @@ from flashlab.grader.contract import Problem
 from flashlab.grader.cpu import Answer, Cpu, Progress
 from flashlab.grader.offline import Offline
 from flashlab.grader.report import Report, Stage
+from flashlab.grader.trials import Run
 
 NOT_DIAGNOSED = ("pass", "unfilled", "grader_error")
 
@@ -147,6 +149,7 @@ class _Check:
         progress: Progress | None,
     ) -> None:
         report, exercise, answer = self.report, self.exercise, self.answer
+        warm()
         compiles = exercise.kind in ("triton", "gluon") and names is None
         own = any(c.own for c in exercise.cases) and bool(report.own_tiles)
         offline = Offline(exercise, answer.text, answer.filename, own)
@@ -164,8 +167,39 @@ class _Check:
             offline.finish(report)
         if report.status == "pass":
             self._escapes(tree)
+        if compiles:
+            self._run_compiled(progress)
+
+    def _run_compiled(self, progress: Progress | None) -> None:
+        """The GPU stage, for a text that passed everything else."""
+        report = self.report
+        why_not = gpu.available()
         if report.tier == "cpu":
-            report.not_run.append("compiled run: not run on tier cpu")
+            why_not = "compiled run: not run on tier cpu"
+        elif report.status != "pass":
+            why_not = "compiled run: not run, an earlier stage failed"
+        if why_not:
+            report.not_run.append(why_not)
+            return
+        done: list[Run] = []
+
+        def tell(run: Run) -> None:
+            done.append(run)
+            if progress:
+                progress(len(done), total, f"{run.result.name} on the GPU")
+
+        stage = gpu.Gpu(self.exercise, self.answer, report.tier, report.own_tiles, tell)
+        total = len(stage.plan())
+        report.cases += [run.result for run in stage.run()]
+        self.stage.runs += done
+        bad = report.first_failure
+        report.status = bad.status if bad else "pass"
+        detail = f"{bad.name}: {bad.detail}" if bad else ""
+        report.stages.append(Stage("compiled cases", "fail" if bad else "pass", detail))
+        report.notes.append(
+            f"Compiled on {torch.cuda.get_device_name()}; each call repeated {gpu.REPEATS} times, "
+            "bit for bit; fp32 multiplied in TF32, Triton's default, and limits allow for it."
+        )
 
     def _escapes(self, tree: ast.Module) -> None:
         """A text that passes must not reach out of its place either."""

@@ -11,7 +11,15 @@ OVER = {
 }
 LOST = "the grader lost the process that ran this case; this costs no marks, check again"
 FORGED = "it wrote into the channel of the grader's replies ({problem}); print goes to the report"
-REVERSED = "with the programs in reversed order: "
+ILLEGAL = "the GPU stopped at an illegal memory access; replayed on the recorder: {detail}"
+ILLEGAL_UNSEEN = (
+    "the GPU stopped at an illegal memory access; the recorder sees none in this call, so look at "
+    "what differs on a GPU: alignment, programs at the same time, offsets beyond 2**31"
+)
+PHASES = {
+    "reversed": "with the programs in reversed order: ",
+    "again": "when called again with the same inputs: ",
+}
 SIGNALS = {
     "SIGSEGV": "segmentation fault, SIGSEGV: memory that is not its own was touched",
     "SIGABRT": "abort, SIGABRT: memory was damaged, or a library gave up",
@@ -102,8 +110,10 @@ def unwritten(output: str, missing: int, size: int, first: list[int] | None) -> 
     )
 
 
-def order_matters(output: str) -> str:
-    """Another result with programs in reversed order."""
+def order_matters(output: str, tier: str) -> str:
+    """Another result with programs in reversed order, or when called again."""
+    if tier != "cpu":
+        return f"{output} differs from call to call with the same inputs: programs race for it"
     return (
         f"{output} depends on the order in which programs run: on a GPU they run in no fixed order"
     )

@@ -39,6 +39,7 @@ class Trial:
     reference: dict[str, Any]
     limits: Mapping[str, Any]
     own: bool = False
+    tier: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -66,24 +67,29 @@ class Run:
 _trials: OrderedDict[tuple[Any, ...], Trial] = OrderedDict()
 
 
-def trial(exercise: Exercise, case: Case, tiles: Mapping[str, int], own: bool = False) -> Trial:
-    """The trial of ``case`` at ``tiles``; made once per process."""
-    key = (exercise.slug, case.name, case.seed, tuple(sorted(tiles.items())), own)
+def trial(
+    exercise: Exercise,
+    case: Case,
+    tiles: Mapping[str, int],
+    own: bool = False,
+    tier: str = "cpu",
+) -> Trial:
+    """The trial of ``case`` at ``tiles``; made once per process.
+
+    On a GPU the limits allow for TF32, in which Triton multiplies fp32 by default.
+    """
+    key = (exercise.slug, case.name, case.seed, tuple(sorted(tiles.items())), own, tier)
     if key in _trials:
         _trials.move_to_end(key)
         return _trials[key]
-    made = _make(exercise, case, dict(tiles), own)
+    sizes = dict(case.sizes(tiles))
+    generator = torch.Generator().manual_seed(case.seed)
+    inputs = dict(exercise.make_inputs(sizes, getattr(torch, case.dtype), generator))
+    made = with_inputs(exercise, case, tiles, inputs, sizes, own, tier)
     _trials[key] = made
     if len(_trials) > KEPT:
         _trials.popitem(last=False)
     return made
-
-
-def _make(exercise: Exercise, case: Case, tiles: dict[str, int], own: bool) -> Trial:
-    sizes = dict(case.sizes(tiles))
-    generator = torch.Generator().manual_seed(case.seed)
-    inputs = dict(exercise.make_inputs(sizes, getattr(torch, case.dtype), generator))
-    return with_inputs(exercise, case, tiles, inputs, sizes, own)
 
 
 def with_inputs(
@@ -93,6 +99,7 @@ def with_inputs(
     inputs: Mapping[str, Any],
     sizes: Mapping[str, Any],
     own: bool = False,
+    tier: str = "cpu",
 ) -> Trial:
     """A trial of these very inputs (not remembered)."""
     dtype = getattr(torch, case.dtype)
@@ -101,9 +108,10 @@ def with_inputs(
     if exercise.tiles_as == "arguments":
         arguments |= {name.lower(): size for name, size in tiles.items()}
     reference = answer(exercise, wide(arguments))
-    limits = numerics.limits(reference, exercise.honest(inputs), inputs, dtype)
+    tf32 = tier != "cpu"
+    limits = numerics.limits(reference, exercise.honest(inputs), inputs, dtype, tf32=tf32)
     sent = {n: padded(t) for n, t in tensors.items()}
-    return Trial(case, dict(tiles), dict(sizes), arguments, sent, reference, limits, own)
+    return Trial(case, dict(tiles), dict(sizes), arguments, sent, reference, limits, own, tier)
 
 
 def answer(exercise: Exercise, arguments: Mapping[str, Any]) -> dict[str, Any]:

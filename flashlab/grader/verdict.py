@@ -21,7 +21,13 @@ LOST = 70  # exit code of a worker whose own code, not the answer's, failed
 KERNEL_KINDS = {"OutOfBounds": "oob", "RaceError": "race", "UninitialisedRead": "uninitialised"}
 STATUSES_OF_KERNELS = ("oob", "race", "uninitialised", "compile", "crash")
 ALARM = re.compile(r"Step (\d+) is not written yet[^\n\"']*")
-MEMORY = ("can't allocate memory", "Cannot allocate memory", "not enough memory")
+ATOMIC = ("dq",)  # may be summed by atomics, whose order differs from run to run on a GPU
+MEMORY = (
+    "can't allocate memory",
+    "Cannot allocate memory",
+    "not enough memory",
+    "CUDA out of memory",
+)
 
 Fields = dict[str, Any]
 
@@ -33,8 +39,8 @@ def judge(exercise: Exercise, trial: Trial, reply: Reply) -> Run:
     result = run.result = CaseResult(
         case.name, case.group, dict(trial.tiles), dict(trial.sizes), "pass", case.why, trial.own
     )
-    result.printed, result.seconds = reply.printed, reply.seconds
-    checks = (_ended, _raised, _breached, _returned, _modified, _unwritten, _numbers, _order)
+    result.tier, result.printed, result.seconds = trial.tier, reply.printed, reply.seconds
+    checks = (_ended, _raised, _breached, _returned, _unwritten, _modified, _numbers, _order)
     for check in checks:
         found = check(exercise, run)
         if found:
@@ -110,7 +116,7 @@ def _raised(exercise: Exercise, run: Run) -> Fields | None:
     if header.get("breaches"):
         return None
     status = _status_of(types, message, str(error.get("kind", "")))
-    order = sentences.REVERSED if header.get("phase") == "reversed" else ""
+    order = sentences.PHASES.get(str(header.get("phase")), "")
     return {
         "status": status,
         "detail": order + sentences.raised(status, types, message, error),
@@ -128,6 +134,8 @@ def _status_of(types: list[str], message: str, kind: str) -> str:
             return KERNEL_KINDS[name]
     if "SyntaxError" in types:
         return "contract"
+    if types[:1] in (["OutOfResources"], ["CompilationError"]):
+        return "compile"
     if "MemoryError" in types or any(text in message for text in MEMORY):
         return "oom"
     return "crash"
@@ -200,7 +208,11 @@ def _modified(exercise: Exercise, run: Run) -> Fields | None:
 
 def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
     """A returned tensor that no kernel stored, or not all of it."""
-    if exercise.kind != "triton" or any(t.numel() == 0 for t in run.trial.sent.values()):
+    if (
+        exercise.kind != "triton"
+        or run.trial.tier != "cpu"
+        or any(t.numel() == 0 for t in run.trial.sent.values())
+    ):
         return None
     header = run.reply.header
     moved, gaps = header.get("io") or {}, header.get("unwritten") or {}
@@ -246,12 +258,15 @@ def _plain(run: Run) -> Fields | None:
 
 
 def _order(exercise: Exercise, run: Run) -> Fields | None:
-    """Programs in reversed order gave other bits."""
-    same = run.reply.header.get("same_reversed")
-    if not isinstance(same, list) or all(same):
+    """Programs in reversed order, or the same call again on a GPU, gave other bits."""
+    same = run.reply.header.get("same")
+    if not isinstance(same, list):
         return None
-    output = exercise.outputs[same.index(False)].name
-    return {"status": "race", "output": output, "detail": sentences.order_matters(output)}
+    for output, equal in zip(exercise.outputs, same, strict=False):
+        if not equal and not (run.trial.tier != "cpu" and output.name in ATOMIC):
+            said = sentences.order_matters(output.name, run.trial.tier)
+            return {"status": "race", "output": output.name, "detail": said}
+    return None
 
 
 def _line(error: dict[str, Any]) -> str:
