@@ -7,6 +7,7 @@ from flashlab.exercise import Exercise
 
 SYLLABUS = (
     "vector_scale",
+    "attention_cost",
     "triad",
     "row_softmax",
     "tiled_matmul",
