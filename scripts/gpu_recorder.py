@@ -1,4 +1,4 @@
-"""On a GPU: a recording beside a compiled kernel changes nothing, and its count meets the counters.
+"""On a GPU: recording beside a compiled kernel changes nothing, and its count fits the counters.
 
     PYTHONPATH=. python3 scripts/gpu_recorder.py
 
