@@ -212,7 +212,7 @@ def _get(url: str) -> tuple[int, str]:
         return reply.status, reply.read().decode()
 
 
-def test_a_lab_from_start_to_stop(root, tmp_path):
+def test_a_lab_from_start_to_stop(root, tmp_path, own_home):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -220,7 +220,7 @@ def test_a_lab_from_start_to_stop(root, tmp_path):
         with _running(root, port) as first:
             first.wait_for(f"Port {port} is taken")
             with _running(root, port) as second:  # while the first one is still starting
-                assert second.process.wait(60) == 0
+                assert second.process.wait(120) == 0
                 url = second.wait_for(r"open already for this workspace: http\S+").split()[-1]
             assert first.wait_for(r"http://127\S+") == url
             first.wait_for("Stop with Ctrl-C")
@@ -241,6 +241,7 @@ def test_a_lab_from_start_to_stop(root, tmp_path):
             assert "Stopping." in "".join(first.said)
             assert not server.answers(int(base.rsplit(":", 1)[1]), token)
     assert not (files.jupyter_dir(root) / "server.json").exists()
+    assert list(own_home.iterdir()) == []
 
 
 def _check_settings(base: str, token: str) -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from flashlab.iocount import count_io
+from flashlab.iocount import bounds, count_io
 from flashlab.worked import flash1, standard, vector_add
 
 SHAPES = [(1, 2, 37, 37, 24), (2, 1, 5, 21, 16), (1, 1, 40, 20, 40), (1, 1, 1, 1, 64)]
@@ -58,3 +58,22 @@ def test_vector_add_counts_its_bytes():
         z = vector_add.vector_add(x, y, block=64)
     assert torch.equal(z, x + y)
     assert (tally.load_bytes(), tally.store_bytes()) == (8000, 4000)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
+def test_bytes_equal_the_closed_forms(shape, monkeypatch):
+    for module in (standard, flash1):
+        monkeypatch.setattr(module, "BLOCK_M", 16)
+        monkeypatch.setattr(module, "BLOCK_N", 32)
+    q, k, v = inputs(*shape, torch.float16)
+    with count_io() as tally:
+        standard.standard_forward(q, k, v)
+    moved = {name: tuple(row[k] for k in ("load", "store")) for name, row in tally.traffic.items()}
+    closed = bounds.standard_forward_bytes(*shape, 2, block_m=16)  # rows of s: q is loaded once
+    assert {name.removesuffix("_ptr"): both for name, both in moved.items()} == closed
+    with count_io() as tally:
+        flash1.flash1_forward(q, k, v)
+    moved = {name: tuple(row[k] for k in ("load", "store")) for name, row in tally.traffic.items()}
+    closed = bounds.flash1_forward_bytes(*shape, 16, 32, 2)
+    assert {name.removesuffix("_ptr"): both for name, both in moved.items()} == closed

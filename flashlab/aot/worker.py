@@ -25,6 +25,8 @@ from flashlab.aot.build import build
 from flashlab.aot.launch import Launch
 
 MEMORY_BYTES = 6 << 30  # private memory of one job; a compile takes about 0.5 GB
+FILE_BYTES = 256 << 20  # of one file that a job writes
+FOLDERS = "flashlab-aot-"
 ANSWER_BYTES = 1 << 20  # of one job; a longer answer is none
 WARM_UP = """
 import triton
@@ -48,10 +50,10 @@ class Job:
         self.ended, child_end = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            self._child(request["text"], Launch.from_json(spec["launch"]), child_end)
+            self._child(request["text"], spec["launch"], child_end)
         os.close(child_end)
 
-    def _child(self, text: str, launch: Launch, pipe: int) -> None:
+    def _child(self, text: str, launch: dict[str, Any], pipe: int) -> None:
         """Compile, leave result.json in the folder, end (which closes the pipe)."""
         status = 1
         try:
@@ -61,15 +63,15 @@ class Job:
             os.closerange(3, pipe)  # a job cannot speak for another one
             os.closerange(pipe + 1, 256)
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
             for fd, name in ((1, "stdout"), (2, "stderr")):
                 os.dup2(os.open(self.folder / name, os.O_WRONLY | os.O_CREAT), fd)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.environ["TRITON_CACHE_DIR"] = str(self.folder)
             tempfile.tempdir = str(self.folder)
-            result = build(text, self.filename, launch, self.arch)
+            result = build(text, self.filename, Launch.from_json(launch), self.arch)
             sys.stderr.flush()
-            said = (self.folder / "stderr").read_text(errors="replace")
-            result = refusals.locate(result, said, self.filename)
+            result = refusals.locate(result, self._said(), self.filename)
             (self.folder / "result.json").write_text(json.dumps(result))
             status = 0
         except BaseException:
@@ -78,10 +80,23 @@ class Job:
             sys.stderr.flush()
             os._exit(status)
 
+    def _said(self) -> str:
+        """The end of what the compiler printed."""
+        try:
+            with (self.folder / "stderr").open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - ANSWER_BYTES))
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
     def result(self, timed_out: bool) -> dict[str, Any]:
         """Reap the child and say what it found; the folder goes."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        for kill in (
+            os.killpg,
+            os.kill,
+        ):  # the second for a child that has no group of its own yet
+            with contextlib.suppress(ProcessLookupError):
+                kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         os.close(self.ended)
         try:
@@ -91,9 +106,8 @@ class Job:
                 with (self.folder / "result.json").open() as file:
                     return dict(json.loads(file.read(ANSWER_BYTES)))
             except (OSError, ValueError, TypeError):
-                said = (self.folder / "stderr").read_text(errors="replace")
                 code = os.waitstatus_to_exitcode(status)
-                return refusals.crash(said, code, self.arch, self.filename)
+                return refusals.crash(self._said(), code, self.arch, self.filename)
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -129,6 +143,15 @@ def _warm_up(folder: str) -> None:
         build(WARM_UP, "warm_up.py", launch, arch)
 
 
+def _sweep() -> None:
+    """Remove what workers left that were killed more than an hour ago."""
+    for folder in Path(tempfile.gettempdir()).glob(FOLDERS + "*-*"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(folder.name.removeprefix(FOLDERS).split("-")[0])
+            if time.time() - folder.stat().st_mtime > 3600 and not Path(f"/proc/{pid}").exists():
+                shutil.rmtree(folder)
+
+
 def _die_with_parent() -> None:
     import ctypes
 
@@ -162,7 +185,8 @@ def main() -> None:
         out.write(json.dumps(message) + "\n")
         out.flush()
 
-    with tempfile.TemporaryDirectory(prefix="flashlab-aot-") as folder:
+    _sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDERS}{os.getpid()}-") as folder:
         _warm_up(folder)
         for request in _requests(parent):
             run(request, folder, send, parent)

@@ -7,12 +7,15 @@ from flashlab.exercise import Exercise
 
 SYLLABUS = (
     "vector_scale",
+    "triad",
     "row_softmax",
     "online_softmax",
     "merge_partials",
     "flash_forward_tiles",
     "flash_forward",
     "backward_delta",
+    "flash_backward_dkdv",
+    "flash_backward_dq",
 )
 
 

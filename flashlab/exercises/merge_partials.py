@@ -215,7 +215,7 @@ CASES = (
         "no-rows",
         "hostile",
         lambda t: _sizes(2, 0),
-        "N is 0: the outputs are empty, and a grid of no programs must not be launched.",
+        "N is 0: the outputs are empty, and there is nothing to launch.",
         trivial="o has no elements, so every answer is right",
     ),
 )

@@ -138,7 +138,7 @@ CASES = (
         "no-rows",
         "hostile",
         lambda t: {"R": 0, "C": 5},
-        "A matrix without rows: p is empty, and a grid of no programs must not be launched.",
+        "A matrix without rows: p is empty, and there is nothing to launch.",
         trivial="p has no elements, so every answer is right",
     ),
 )

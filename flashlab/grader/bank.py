@@ -4,6 +4,7 @@ Mutants run through the same workers as the learner's text, at the same cases an
 """
 
 import hashlib
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ ALIKE = 1e-3  # relative distance of two outputs that count as equal
 CLEAR = 0.25  # ... and at most this part of the distance to the reference
 COMPARABLE = ("pass", "nan", "wrong", "precision", "uninitialised")
 BATCH = 16  # mutant runs between two looks at the clock
+PLACE = re.compile(r'(,? ?at )?line \d+( of \S+?\.py)?(: "[^\n]*")?')
+CHANCE = ("timeout", "oom", "grader_error")
 KEPT = 2000  # mutant runs remembered between checks
 
 Edits = tuple[Mistake, ...]
@@ -91,18 +94,30 @@ class Bank:
         """
         texts = [self.text(edits) for edits in many]
         keys = [None if text is None else _key(text, run) for text in texts]
-        missing = {k: t for k, t in zip(keys, texts, strict=True) if k and k not in self._kept}
-        todo = list(missing.items())
+        todo = [(k, t) for k, t in dict(zip(keys, texts, strict=True)).items() if k]
+        todo = [(key, text) for key, text in todo if key not in self._kept]
+        came: dict[tuple, Raw] = {}
         for at in range(0, len(todo), BATCH):
             if time.monotonic() > deadline:
                 break
             batch = todo[at : at + BATCH]
-            came = self.run_many([(text, run.case, run.tiles) for _, text in batch])
-            self._kept.update(zip((key for key, _ in batch), came, strict=True))
-        found = [self._kept.get(key) for key in keys]
+            came |= self._run(batch, run)
+            spoilt = [(key, text) for key, text in batch if came[key].status in CHANCE]
+            if run.raw.status not in CHANCE:
+                came |= self._run(spoilt, run)
+        found = [came.get(key) or self._kept.get(key) for key in keys]
+        self._keep(came)
+        return found
+
+    def _run(self, batch: Sequence[tuple[tuple, str]], run: Run) -> dict[tuple, Raw]:
+        raws = self.run_many([(text, run.case, run.tiles) for _, text in batch]) if batch else ()
+        return dict(zip((key for key, _ in batch), raws, strict=True))
+
+    def _keep(self, came: Mapping[tuple, Raw]) -> None:
+        """Remember runs, but for those that a busy machine may have spoilt."""
+        self._kept.update((k, raw) for k, raw in came.items() if raw.status not in CHANCE)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return found
 
 
 def _key(text: str, run: Run) -> tuple:
@@ -114,7 +129,8 @@ def _key(text: str, run: Run) -> tuple:
 def agree(run: Run, mutant: Raw | None) -> bool:
     """Whether a mutant goes wrong as the learner's run does.
 
-    By outputs where both returned some, else by status, argument and kind.
+    By outputs where both returned some, else by status, argument and kind; where the fault
+    names no argument, by its message.
     """
     mine = run.raw
     if mutant is None:
@@ -126,7 +142,7 @@ def agree(run: Run, mutant: Raw | None) -> bool:
 
 def same_detail(run: Run, mutant: Raw | None) -> bool:
     """A finer test for runs without outputs: the message too is the same."""
-    return mutant is not None and run.raw.detail == mutant.detail
+    return mutant is not None and _gist(run.raw) == _gist(mutant)
 
 
 def same_outputs(
@@ -154,8 +170,14 @@ def same_outputs(
     return clear
 
 
-def _signature(raw: Raw) -> tuple[str, str, str]:
-    return raw.status, raw.argument, raw.kind
+def _signature(raw: Raw) -> tuple[str, ...]:
+    """What two faults must share; the message where no argument is named."""
+    return raw.status, raw.argument, raw.kind, "" if raw.argument else _gist(raw)
+
+
+def _gist(raw: Raw) -> str:
+    """The message without file, line and source text, which differ between two texts."""
+    return " ".join(PLACE.sub("", raw.detail).split())
 
 
 def _pattern(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from flashlab.exercise import GROUPS, Case, Exercise
 from flashlab.grader import pool, trials, verdict
 from flashlab.grader.trials import Run, Trial
 
-HOPELESS = ("unfilled", "contract", "forbidden", "crash", "timeout", "oom")
+HOPELESS = ("unfilled", "contract", "forbidden", "crash", "timeout", "oom", "grader_error")
 TIMEOUTS = 2  # in one check; more would only cost the learner's time
 
 Progress = Callable[[int, int, str], None]

@@ -1,12 +1,10 @@
-"""Watches an answer while it runs in a worker: torch work meant for a kernel, files, programs.
+"""Watches an answer while it runs in a worker: torch and Python doing what is meant for a kernel.
 
-It explains; the separate process protects. A breach is noted even if the answer catches the
-exception. Runs beside learners' code: imports torch and the standard library alone.
+It explains; the separate process protects. Files, programs and hidden code are ``audit``'s part.
+Runs beside learners' code: imports torch and the standard library alone.
 """
 
-import os
 import sys
-import sysconfig
 from collections.abc import Callable
 from typing import Any
 
@@ -26,11 +24,6 @@ _FREE = frozenset(
 )
 _VALUES = frozenset("tolist item numpy __array__ __float__ __iter__ from_numpy frombuffer".split())
 _ATTENTION = ("scaled_dot_product", "_flash_attention", "_efficient_attention", "flex_attention")
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-
-
-class Breach(Exception):
-    """The answer did what no answer needs; the text says what and what to do instead."""
 
 
 class Watch:
@@ -151,65 +144,3 @@ def _floats(args: Any, kwargs: Any) -> bool:
 
 def _nbytes(result: Any) -> int:
     return result.nbytes if isinstance(result, torch.Tensor) else 0
-
-
-# ------------------------------------------------------------------ outside of torch
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_CHANGES = (
-    "os.remove os.rename os.mkdir os.rmdir os.link os.symlink os.truncate os.chmod os.chown "
-    "os.utime os.setxattr os.removexattr shutil.rmtree shutil.move shutil.copyfile"
-).split()
-_PROGRAMS = "subprocess.Popen os.exec os.system os.posix_spawn os.spawn pty.spawn".split()
-_PEEKS = "gc.get_objects gc.get_referrers gc.get_referents ctypes.dlopen ctypes.dlsym".split()
-_RULES = (
-    dict.fromkeys(_CHANGES, "files")
-    | dict.fromkeys(_PROGRAMS, "programs")
-    | dict.fromkeys(_PEEKS, "peek")
-    | {"_thread.start_new_thread": "threads", "os.kill": "programs", "os.killpg": "programs"}
-)
-_OPEN_PARTS = ("iocount", "aot", "pipeline", "grader")  # of the course: no answers in them
-_READABLE = ("/dev/null", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/")
-
-
-def forbid(watch: Watch) -> None:
-    """From now on, while ``watch.armed``, refuse and note what no answer needs."""
-    paths = sysconfig.get_paths()
-    roots = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-    roots |= {os.path.dirname(os.path.dirname(torch.__file__)), *_READABLE}
-    course = os.path.realpath(os.path.dirname(os.path.dirname(__file__))) + os.sep
-    here = tuple(course + part + os.sep for part in _OPEN_PARTS)
-    outside = tuple(os.path.realpath(r) for r in roots)
-
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        if not watch.armed:
-            return
-        if event == "open":
-            path, flags = args[0], args[2]
-            if isinstance(path, int):
-                return
-            name = os.fsdecode(path)
-            if name == watch.filename and not (flags or 0) & _WRITES:
-                return
-            name = os.path.realpath(name)
-            known = here if name.startswith(course) else outside
-            writes = (flags or 0) & _WRITES
-            if name != os.devnull and (writes or not name.startswith(known)):
-                refuse("files", f"open {os.fsdecode(path)!r}")
-        elif event == "import":
-            parts = args[0].split(".")
-            if parts[0] == "flashlab" and parts[1:] and parts[1] not in _OPEN_PARTS:
-                refuse("course", f"import {args[0]}")
-        elif event in ("exec", "compile"):
-            if sys._getframe(1).f_code.co_filename == watch.filename:
-                refuse("code", event)
-        elif event in _RULES:
-            if event != "os.kill" or args[0] != os.getpid():
-                refuse(_RULES[event], event)
-        elif event.startswith("socket."):
-            refuse("programs", event)
-
-    def refuse(rule: str, what: str) -> None:
-        watch.breach(rule, what, watch.line(3))
-        raise Breach(f"{what}: an answer may not do this during a check")
-
-    sys.addaudithook(hook)

@@ -1,7 +1,7 @@
 """One run of an answer in its own process: inputs in; raw outputs, tally and what went wrong out.
 
 It decides nothing: the grader judges the bytes. A class sandbox mounts only torch, Triton, numpy,
-``flashlab.iocount``, ``flashlab.pipeline``, this file and the three beside it that it needs.
+``flashlab.iocount``, ``flashlab.pipeline``, ``flashlab.loading`` and what this file imports here.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import torch
 import triton
 
 from flashlab import iocount
-from flashlab.grader import guard, protocol
+from flashlab.grader import audit, guard, protocol
 from flashlab.loading import load_module
 
 try:
@@ -81,7 +81,7 @@ class Run:
 
     def _run(self) -> list[torch.Tensor]:
         request = self.request
-        guard.forbid(self.watch)
+        audit.Audit(self.watch)
         with self.watch:
             module = load_module(request["text"], request["filename"])
             for name, value in request["constants"].items():

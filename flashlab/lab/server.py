@@ -61,6 +61,7 @@ def start(root: Path, port: int) -> Server:
     command += ["--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
     command += [f"--LabApp.default_url=/lab/tree/{files.HOME}"]
     command += ["--LabApp.extension_manager=readonly"]  # the default one asks a package index
+    command += ["--LanguageServerManager.autodetect=False"]  # it runs npm, which writes at home
     if os.geteuid() == 0:
         command.append("--allow-root")
     with log.open("w", encoding="utf-8") as sink:

@@ -41,13 +41,19 @@ def honest_attention_backward(
     do: Tensor,
     causal: bool = False,
     sm_scale: float | None = None,
+    lse: Tensor | None = None,
+    delta: Tensor | None = None,
 ) -> list[dict[str, Tensor]]:
     """Six honest answers to the gradients of attention; shapes as in ``honest_attention``.
+
+    Args:
+        lse, delta: [B, H, N_q]; the statistics that a kernel is given. None: each answer makes
+            its own, so that errors of its scores cancel in P.
 
     Returns:
         Dictionaries of ``dq``, ``dk`` and ``dv`` in the inputs' dtype.
     """
-    return [_backward(q, k, v, do, causal, sm_scale, *way) for way in WAYS]
+    return [_backward(q, k, v, do, causal, sm_scale, lse, delta, *way) for way in WAYS]
 
 
 def visible(N_q: int, N_k: int, causal: bool) -> Tensor:
@@ -85,9 +91,9 @@ def _probabilities(s: Tensor, base: str) -> tuple[Tensor, Tensor, Tensor]:
     return p, l_sum, m + torch.log(l_sum)
 
 
-def _recomputed(s: Tensor, base: str) -> Tensor:
+def _recomputed(s: Tensor, base: str, lse: Tensor | None) -> Tensor:
     """P as a backward kernel makes it again: from the scores and the stored lse."""
-    lse = _probabilities(s, base)[2]
+    lse = _probabilities(s, base)[2] if lse is None else lse
     lse = lse.masked_fill(lse == -torch.inf, 0.0)[..., None]
     return torch.exp2(s - lse * LOG2E) if base == "exp2" else torch.exp(s - lse)
 
@@ -109,18 +115,22 @@ def _backward(
     do: Tensor,
     causal: bool,
     sm_scale: float | None,
+    lse: Tensor | None,
+    delta: Tensor | None,
     place: str,
     base: str,
 ) -> dict[str, Tensor]:
     scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
     group = q.shape[1] // k.shape[1]
     s = _scores(q, k, causal, sm_scale, place, base)
-    o = _forward(q, k, v, causal, sm_scale, place, base)["o"].to(s.dtype)
-    p = _recomputed(s, base)
+    p = _recomputed(s, base, lse)
     wide_v = v.repeat_interleave(group, dim=1).to(s.dtype)
     grad = do.to(s.dtype)
     dp = grad @ wide_v.transpose(-1, -2)
-    ds = p * (dp - (grad * o).sum(dim=-1, keepdim=True))
+    if delta is None:
+        o = _forward(q, k, v, causal, sm_scale, place, base)["o"].to(s.dtype)
+        delta = (grad * o).sum(dim=-1)
+    ds = p * (dp - delta[..., None])
     ds, p = ds.to(q.dtype).to(s.dtype), p.to(q.dtype).to(s.dtype)
     wide_k = k.repeat_interleave(group, dim=1).to(s.dtype)
     dq = ds @ wide_k * scale

@@ -7,6 +7,8 @@ from flashlab.grader.report import CaseResult, Report
 from flashlab.render import style, summary, svg
 from flashlab.render.safe import one_line, plain
 
+NUMERIC = ("Expected", "Got", "Bytes loaded", "Bytes stored", "Budget")
+
 
 def report_html(report: Report) -> str:
     """The report as a ``<div>`` for a notebook's output, its details folded."""
@@ -168,7 +170,10 @@ def _io(case: CaseResult, rows: Sequence[summary.Moved]) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{_line(h)}</th>' for h in headings)
+    head = "".join(
+        f'<th scope="col"{" class=fl-num" if h in NUMERIC else ""}>{_line(h)}</th>'
+        for h in headings
+    )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -40,10 +40,10 @@ user-select:text}}
 {r} summary:focus-visible{{outline:3px solid var(--fl-blue);outline-offset:2px}}
 {r} .fl-scroll{{overflow-x:auto}}
 {r} table{{border-collapse:collapse;margin:4px 0;font-size:13px;color:var(--fl-ink)}}
-{r} th,{r} td{{text-align:left;padding:3px 10px 3px 0;border:0;border-top:1px solid var(--fl-line);
-background:none;vertical-align:top}}
+{r} table th,{r} table td{{text-align:left;padding:3px 10px 3px 0;border:0;
+border-top:1px solid var(--fl-line);background:none;vertical-align:top}}
 {r} th{{color:var(--fl-soft);font-weight:600;white-space:nowrap}}
-{r} .fl-num{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}}
+{r} table .fl-num{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}}
 {r} .fl-no{{color:var(--fl-orange);font-weight:700}}{r} .fl-yes{{color:var(--fl-green)}}
 {r} svg{{display:block;max-width:100%;height:auto;margin:4px 0}}
 {r} svg text{{fill:var(--fl-ink);font:11px system-ui,sans-serif}}
@@ -59,7 +59,7 @@ def css() -> str:
         f"@media (prefers-color-scheme:dark){{{ROOT}{{{dark}}}}}"
         + "".join(f"{page} {ROOT}{{{light}}}" for page in LIGHT_PAGES)
         + "".join(f"{page} {ROOT}{{{dark}}}" for page in DARK_PAGES)
-        + RULES.format(r=ROOT)
+        + RULES.format(r=ROOT * 2)  # twice: outweighs JupyterLab's rules for tables and code
     )
 
 
@@ -68,7 +68,7 @@ def _variables(colours: dict[str, str], shades: tuple[str, ...]) -> str:
     jupyter = {
         "ink": "--jp-content-font-color1",
         "paper": "--jp-layout-color0",
-        "panel": "--jp-layout-color2",
+        "panel": "--jp-cell-editor-background",
         "line": "--jp-border-color2",
         "soft": "--jp-content-font-color2",
     }

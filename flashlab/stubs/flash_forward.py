@@ -112,16 +112,18 @@ def flash_forward(
         return torch.zeros_like(q), lse
     o = torch.empty_like(q)
     lse = torch.empty([B, H, N_q], dtype=torch.float32, device=q.device)
-    grid = (triton.cdiv(N_q, BLOCK_M) * B * H,)
+    BLOCK_D = max(16, triton.next_power_of_2(D))
+    shrink = max(1, BLOCK_D * q.element_size() // 256)  # tiles of long rows would not fit on chip
+    block_m, block_n = max(16, BLOCK_M // shrink), max(16, BLOCK_N // shrink)
+    grid = (triton.cdiv(N_q, block_m) * B * H,)
     flash_fwd_kernel[grid](
         q, k, v, o, lse,
         *q.stride(), *k.stride(), *v.stride(), *o.stride(), *lse.stride(),
         H, N_q, N_k,
         D**-0.5 if sm_scale is None else float(sm_scale),
-        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        BLOCK_D=max(16, triton.next_power_of_2(D)),
+        D=D, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=BLOCK_D,
         CAUSAL=causal,
-        num_warps=4 if BLOCK_M <= 64 else 8,
-        num_stages=2,
+        num_warps=4 if block_m <= 64 else 8,
+        num_stages=3,
     )  # fmt: skip
     return o, lse

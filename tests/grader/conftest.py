@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from flashlab.grader.report import Report
 from flashlab.grader.run import check
 
 HERE = Path(__file__).resolve().parent
-QUICK = pool.Limits(cpu_seconds=2, wall_seconds=4.0, memory_bytes=512 << 20)
+QUICK = pool.Limits(cpu_seconds=2, wall_seconds=6.0, memory_bytes=256 << 20)
 STATUS = re.compile(r"^# .*Status: ([a-z_, ]+)$", re.M)
 
 
@@ -47,6 +48,28 @@ def below(pid: int | None = None) -> set[int]:
             found |= new
             waiting += new
     return found
+
+
+def still_there(gone: set[int], seconds: float = 10.0) -> set[int]:
+    """Those of the processes that still live after a while."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and (left := {p for p in gone if _alive(p)}):
+        time.sleep(0.05)
+    return left
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def workers(made: pool.Pool) -> set[int]:
+    """Processes below the lanes of a pool."""
+    lanes = set(map(int, Path(f"/proc/{made._server.pid}/task/{made._server.pid}/children")
+                    .read_text().split()))  # fmt: skip
+    return below(made._server.pid) - lanes
 
 
 @pytest.fixture(scope="session")

@@ -118,10 +118,19 @@ def test_two_mistakes_at_once_are_both_named():
 
 
 def test_runs_without_outputs_match_by_status_argument_and_message():
-    for message, slug in [("k 3", "raises"), ("k 4", None)]:
+    for message, named in [("k 3", True), ("k 5", False)]:
         text = broken(("    m, l, acc =", f"    raise IndexError({message!r})\n    m, l, acc ="))
-        found = explain(text)
-        assert found.mistake["slug"] == (slug or "raises")
+        found = explain(text).mistake
+        assert (found is not None and found["slug"] == "raises") == named
+
+
+def test_messages_are_compared_without_places():
+    one = bank.Raw("oob", {}, "k_ptr", "", 'k_ptr: 7 lanes at line 51: "k = tl.load(p)".')
+    same = bank.Raw("oob", {}, "k_ptr", "", 'k_ptr: 7 lanes at line 9: "kk = tl.load(q)".')
+    other = bank.Raw("oob", {}, "k_ptr", "", 'k_ptr: 8 lanes at line 51: "k = tl.load(p)".')
+    run = bank.Run(tiny.CASES[0], {}, CaseResult("c", "core", {}, {}, "oob"), one, {})
+    assert bank.agree(run, same) and bank.agree(run, other)
+    assert bank.same_detail(run, same) and not bank.same_detail(run, other)
 
 
 def test_an_unknown_mistake_is_not_given_a_known_name():

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.grader.conftest import below, expected, quick, texts
+from flashlab.grader import pool
+from tests.grader.conftest import expected, quick, still_there, texts, workers
 
 SAYS = {
     "endless_loop": "never ends",
@@ -14,12 +15,11 @@ SAYS = {
     "abort": "SIGABRT",
     "os_exit": "code 3",
     "system_exit": "SystemExit",
-    "raises": "undefined_name",
+    "raises": "missing key",
     "empty_body": "got None",
     "wrong_shape": "shape [16], got [17]",
     "wrong_dtype": "float64",
     "wrong_count": "got tuple of 2",
-    "syntax_error": "line 4",
     "misspelt_name": "'vector_scales': rename it",
     "wrong_signature": "vector_scale(x, a), got vector_scale(x, factor)",
     "deep_recursion": "calls itself without end",
@@ -33,7 +33,6 @@ SAYS = {
 @pytest.mark.parametrize("path", texts("killers"), ids=lambda p: p.stem)
 def test_it_ends_in_its_status(path: Path, solution: str) -> None:
     quick(solution, cases=["one-block"])
-    before = below()
     start = time.monotonic()
 
     report = quick(path.read_text(encoding="utf-8"))
@@ -42,8 +41,16 @@ def test_it_ends_in_its_status(path: Path, solution: str) -> None:
     assert SAYS.get(path.stem, "") in report.headline
     assert time.monotonic() - start < 15
     assert report.points == 0
-    assert below() <= before
+    assert not still_there(workers(pool.default()), seconds=2)
     assert quick(solution, cases=["one-block"]).passed
+
+
+def test_a_syntax_error_names_its_line() -> None:
+    report = quick("# one\n\n\ndef vector_scale(x, a)\n    return x\n")
+
+    assert report.status == "contract"
+    assert "line 4" in report.headline
+    assert report.cases == []
 
 
 def test_printed_text_is_cut_and_kept() -> None:

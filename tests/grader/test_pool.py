@@ -12,7 +12,7 @@ from pathlib import Path
 from flashlab import exercises
 from flashlab.grader import cpu, pool, trials
 from flashlab.grader.cpu import Answer
-from tests.grader.conftest import QUICK, below, quick
+from tests.grader.conftest import QUICK, below, quick, still_there, workers
 
 LOOP = "def vector_scale(x, a):\n    while True:\n        pass"
 LOST = (
@@ -25,28 +25,6 @@ def _jobs(text: str, count: int = 1) -> list[pool.Job]:
     exercise = exercises.get("vector_scale")
     trial = trials.trial(exercise, exercise.case("one-block"), exercise.tiles(0))
     return [cpu.job(exercise, Answer(text, "answer.py", QUICK), trial, n) for n in range(count)]
-
-
-def _wait(gone: set[int], seconds: float = 10.0) -> set[int]:
-    """Those of the processes that still live after a while."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and (left := {p for p in gone if _alive(p)}):
-        time.sleep(0.05)
-    return left
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def _workers(made: pool.Pool) -> set[int]:
-    """Processes below the lanes of a pool."""
-    lanes = set(map(int, Path(f"/proc/{made._server.pid}/task/{made._server.pid}/children")
-                    .read_text().split()))  # fmt: skip
-    return below(made._server.pid) - lanes
 
 
 def test_replies_come_for_every_job(solution: str) -> None:
@@ -63,7 +41,7 @@ def test_leaving_early_kills_what_runs(solution: str) -> None:
     time.sleep(0.3)
     running.close()
 
-    assert not _wait(_workers(made))
+    assert not still_there(workers(made))
     assert list(made.run(_jobs(solution)))[0][1].header
 
 
@@ -94,7 +72,7 @@ def test_close_ends_everything(solution: str) -> None:
     processes = {made._server.pid} | below(made._server.pid)
     made.close()
 
-    assert not _wait(processes)
+    assert not still_there(processes)
 
 
 def test_the_server_dies_with_its_parent() -> None:
@@ -118,7 +96,7 @@ def test_the_server_dies_with_its_parent() -> None:
     parent.wait()
     parent.stdout.close()
 
-    assert not _wait(processes)
+    assert not still_there(processes)
 
 
 def test_stop_interrupts_a_check_and_the_next_one_works(solution: str) -> None:
@@ -131,7 +109,7 @@ def test_stop_interrupts_a_check_and_the_next_one_works(solution: str) -> None:
     assert report.headline.startswith("You stopped the check")
     assert not report.passed
     assert report.points == 0
-    assert not _wait(_workers(pool.default()))
+    assert not still_there(workers(pool.default()))
     assert quick(solution, cases=["one-block"]).passed
 
 

@@ -23,8 +23,8 @@ GIVEN = (
     ),
     Mistake(
         "grid-rounds-down",
-        "triton.cdiv(N_q, BLOCK_M) * B * H",
-        "max(N_q // BLOCK_M, 1) * B * H",
+        "triton.cdiv(N_q, block_m) * B * H",
+        "max(N_q // block_m, 1) * B * H",
         "ragged-queries",
         "uninitialised",
         "The grid rounds N_q / BLOCK_M down: nobody owns the last, partly filled block.",

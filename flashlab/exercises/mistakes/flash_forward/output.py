@@ -3,6 +3,7 @@
 from flashlab.exercise import Mistake
 
 _RESCALE = "acc *= (alpha * l_i)[:, None]  # undo the last division, at the new maximum"
+_DIVIDE = "acc *= (1.0 / l_safe)[:, None]"
 _DOT_O = 'acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")'
 _LSE = "lse = m_i + tl.log(tl.where(l_i == 0.0, 1.0, l_i))"
 _STORE_LSE = "tl.store(lse_ptrs, lse, mask=mask_m)"
@@ -42,7 +43,7 @@ OUTPUT = (
     ),
     Mistake(
         "never-divided",
-        "        acc /= l_safe[:, None]\n",
+        f"        {_DIVIDE}  # one division a row, not one an element\n",
         "",
         "one-tile",
         "wrong",
@@ -50,8 +51,8 @@ OUTPUT = (
     ),
     Mistake(
         "divided-by-the-old-sum",
-        "acc /= l_safe[:, None]",
-        "acc /= tl.where(l_i == 0.0, 1.0, l_i)[:, None]",
+        _DIVIDE,
+        "acc *= (1.0 / tl.where(l_i == 0.0, 1.0, l_i))[:, None]",
         "one-tile",
         "wrong",
         "acc is divided by the old sum l_i, not by l_new.",
@@ -74,8 +75,8 @@ OUTPUT = (
     ),
     Mistake(
         "output-in-fp16",
-        "acc /= l_safe[:, None]",
-        "acc = (acc / l_safe[:, None]).to(tl.float16).to(tl.float32)",
+        _DIVIDE,
+        "acc = (acc * (1.0 / l_safe)[:, None]).to(tl.float16).to(tl.float32)",
         "fp32",
         "wrong",
         "acc passes through fp16 after every tile: keep it in fp32 until the store.",

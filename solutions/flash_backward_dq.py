@@ -1,0 +1,158 @@
+"""Gradient of the queries: a program per query block meets every tile of keys once."""
+
+import torch
+import triton
+import triton.language as tl
+
+BLOCK_M = 64  # query rows of a tile, a power of two from 16; read at every call
+BLOCK_N = 64  # key rows of a tile, likewise
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@triton.jit
+def flash_bwd_dq_kernel(
+    q_ptr,  # [B, H, N_q, D]
+    k_ptr,  # [B, H, N_k, D]
+    v_ptr,  # [B, H, N_k, D]
+    do_ptr,  # [B, H, N_q, D]
+    lse_ptr,  # [B, H, N_q], fp32, in nats
+    delta_ptr,  # [B, H, N_q], fp32
+    dq_ptr,  # [B, H, N_q, D]
+    stride_qb, stride_qh, stride_qm, stride_qd,
+    stride_kb, stride_kh, stride_kn, stride_kd,
+    stride_vb, stride_vh, stride_vn, stride_vd,
+    stride_dob, stride_doh, stride_dom, stride_dod,
+    stride_lb, stride_lh, stride_lm,
+    stride_tb, stride_th, stride_tm,  # of delta
+    stride_dqb, stride_dqh, stride_dqm, stride_dqd,
+    H, N_q, N_k,
+    sm_scale,
+    D: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,  # D up to a power of two: a tile's size has to be one
+    CAUSAL: tl.constexpr,
+):  # fmt: skip
+    # Given: which tile is mine. A program owns queries again, as in the forward pass
+    pid = tl.program_id(0)
+    blocks = tl.cdiv(N_q, BLOCK_M)
+    start_m = pid % blocks * BLOCK_M
+    head = (pid // blocks).to(tl.int64)  # b * H + h; int64: an offset may pass 2**31
+    b, h = head // H, head % H
+
+    # Given: offsets and masks
+    offs_m = start_m + tl.arange(0, BLOCK_M)  # [BLOCK_M], my queries
+    offs_d = tl.arange(0, BLOCK_D).to(tl.int64)[None, :]  # [1, BLOCK_D]
+    mask_m, mask_d = offs_m < N_q, offs_d < D
+    mask_q = mask_m[:, None] & mask_d  # [BLOCK_M, BLOCK_D]
+    rows = offs_m.to(tl.int64)
+    q_ptrs = q_ptr + b * stride_qb + h * stride_qh + rows[:, None] * stride_qm + offs_d * stride_qd
+    do_head = do_ptr + b * stride_dob + h * stride_doh
+    do_ptrs = do_head + rows[:, None] * stride_dom + offs_d * stride_dod
+    dq_head = dq_ptr + b * stride_dqb + h * stride_dqh
+    dq_ptrs = dq_head + rows[:, None] * stride_dqm + offs_d * stride_dqd
+    lse_ptrs = lse_ptr + b * stride_lb + h * stride_lh + rows * stride_lm
+    delta_ptrs = delta_ptr + b * stride_tb + h * stride_th + rows * stride_tm
+    k_head = k_ptr + b * stride_kb + h * stride_kh + offs_d * stride_kd
+    v_head = v_ptr + b * stride_vb + h * stride_vh + offs_d * stride_vd
+
+    # Given: load what stays on chip, start the sum in fp32
+    q = tl.load(q_ptrs, mask=mask_q, other=0.0)  # [BLOCK_M, BLOCK_D], once per program
+    do = tl.load(do_ptrs, mask=mask_q, other=0.0)  # [BLOCK_M, BLOCK_D], once per program
+    lse = tl.load(lse_ptrs, mask=mask_m, other=0.0)  # [BLOCK_M], once per program
+    delta = tl.load(delta_ptrs, mask=mask_m, other=0.0)  # [BLOCK_M], once per program
+    dq = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+
+    for start_n in range(0, N_k, BLOCK_N):
+        offs_n = start_n + tl.arange(0, BLOCK_N)  # [BLOCK_N], the keys of this tile
+        mask_n = offs_n < N_k
+        mask_kv = mask_n[:, None] & mask_d  # [BLOCK_N, BLOCK_D]
+        k_ptrs = k_head + offs_n.to(tl.int64)[:, None] * stride_kn
+        v_ptrs = v_head + offs_n.to(tl.int64)[:, None] * stride_vn
+
+        # 1. P again
+        ### BEGIN SOLUTION 1: load k, recompute the weights, 0 where hidden; define k, p
+        k = tl.load(k_ptrs, mask=mask_kv, other=0.0)  # [BLOCK_N, BLOCK_D], once per program
+        s = sm_scale * tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_M, BLOCK_N]
+        visible = mask_n[None, :]  # a key that does not exist would weigh exp(0 - lse)
+        if CAUSAL:  # the last query sees the last key
+            visible = visible & (offs_n[None, :] <= offs_m[:, None] + N_k - N_q)
+        p = tl.where(visible, tl.exp(s - lse[:, None]), 0.0)  # no key seen: lse is -inf, exp inf
+        ### END SOLUTION
+
+        # 2. dS
+        ### BEGIN SOLUTION 2: load v, take the gradient through softmax; define ds, like p
+        v = tl.load(v_ptrs, mask=mask_kv, other=0.0)  # [BLOCK_N, BLOCK_D], once per program
+        dp = tl.dot(do, tl.trans(v), input_precision="ieee")  # [BLOCK_M, BLOCK_N]
+        ds = p * (dp - delta[:, None])
+        ### END SOLUTION
+
+        # 3. dQ
+        ### BEGIN SOLUTION 3: add this tile's part of ds k, not scaled yet; update dq
+        ds = ds.to(k.dtype)  # cast: tensor cores take short types
+        dq = tl.dot(ds, k, dq, input_precision="ieee")
+        ### END SOLUTION
+
+    # 4. Scale and store
+    ### BEGIN SOLUTION 4: scale dq and store it to dq_ptrs, under a mask
+    dq *= sm_scale  # once, not in every tile
+    tl.store(dq_ptrs, dq, mask=mask_q)  # once per program, rounded to the dtype of dq
+    ### END SOLUTION
+
+
+def check_inputs(q, k, v, do, lse, delta):
+    """Raise a ValueError that says which tensor does not fit, and what came."""
+    for name, x, rows in (("q", q, q), ("k", k, k), ("v", v, k), ("do", do, q)):
+        if not isinstance(x, torch.Tensor) or x.dim() != 4 or x.shape[3] < 1:
+            came = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+            raise ValueError(f"{name} must be a tensor [B, H, N, D] with D >= 1, not {came}")
+        if x.dtype not in DTYPES:
+            raise ValueError(f"{name} must have a dtype of {DTYPES}, not {x.dtype}: cast it")
+        if x.dtype != q.dtype or x.device != q.device:
+            wanted, came = f"{q.dtype} on {q.device}", f"{x.dtype} on {x.device}"
+            raise ValueError(f"{name} must be {wanted} like q, not {came}: move or cast it")
+        wanted = [*q.shape[:2], rows.shape[2], q.shape[3]]
+        if list(x.shape) != wanted:
+            raise ValueError(f"{name} must have shape {wanted} to fit, not {list(x.shape)}")
+    for name, x in (("lse", lse), ("delta", delta)):
+        came = list(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+        if came != list(q.shape[:3]):
+            raise ValueError(f"{name} must have shape {list(q.shape[:3])} to fit q, not {came}")
+        if x.dtype != torch.float32 or x.device != q.device:
+            wanted, came = f"torch.float32 on {q.device}", f"{x.dtype} on {x.device}"
+            raise ValueError(f"{name} must be {wanted}, not {came}: move or cast it")
+    if q.shape[3] > 256:
+        raise ValueError(f"q must have D <= 256 to fit on chip, not {list(q.shape)}")
+
+
+def flash_backward_dq(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    do: torch.Tensor,
+    lse: torch.Tensor,
+    delta: torch.Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+) -> torch.Tensor:
+    check_inputs(q, k, v, do, lse, delta)
+    B, H, N_q, D = q.shape
+    N_k = k.shape[2]
+    if B * H * N_q * N_k == 0:  # nothing to launch for
+        return torch.zeros_like(q)
+    dq = torch.empty_like(q)
+    grid = (triton.cdiv(N_q, BLOCK_M) * B * H,)
+    strides = [n for x in (q, k, v, do, lse, delta, dq) for n in x.stride()]
+    flash_bwd_dq_kernel[grid](
+        q, k, v, do, lse, delta, dq,
+        *strides,
+        H, N_q, N_k,
+        D**-0.5 if sm_scale is None else float(sm_scale),
+        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
+        BLOCK_D=max(16, triton.next_power_of_2(D)),
+        CAUSAL=causal,
+        num_warps=4 if D <= 64 else 8,
+        num_stages=2 if D <= 128 else 1,
+    )  # fmt: skip
+    return dq
