@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 SIZES = ((32, 32, 32), (64, 64, 64), (128, 128, 64))  # BLOCK_M, BLOCK_N, D
+MODES = ("plain", "recorded", "unchecked")
 _N, _REPEATS = 256, 5
 
 
@@ -59,49 +60,46 @@ def step_ms(block_m: int, block_n: int, head_dim: int) -> float:
 
 def measure() -> dict[tuple[int, int, int], dict[str, float]]:
     """Size -> {"plain", "recorded", "unchecked": ms a step}; unchecked: no races, no poison."""
-    from flashlab.iocount import count_io
-
-    plain = _plain()
-    out = {}
-    for size in SIZES:
-        with count_io():
-            recorded = step_ms(*size)
-        with count_io(races=False, poison=False):
-            unchecked = step_ms(*size)
-        out[size] = {"plain": plain[size], "recorded": recorded, "unchecked": unchecked}
-    return out
+    times = {mode: _in_a_process(mode) for mode in MODES}
+    return {size: {mode: times[mode][i] for mode in MODES} for i, size in enumerate(SIZES)}
 
 
-def _plain() -> dict[tuple[int, int, int], float]:
-    """The same kernel under TRITON_INTERPRET=1, which must be set before Triton is imported."""
-    env = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-m", "flashlab.bench.recorder", "--plain"]
+def _in_a_process(mode: str) -> list[float]:
+    """Times per size on one thread; TRITON_INTERPRET must be set before Triton is imported."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    env["TRITON_INTERPRET"] = "1" if mode == "plain" else "0"
+    command = [sys.executable, "-m", "flashlab.bench.recorder", mode]
     done = subprocess.run(
         command, env=env, capture_output=True, text=True, timeout=300, check=False
     )
     if done.returncode:
-        raise RuntimeError(f"the plain interpreter failed: {done.stderr.strip().splitlines()[-1]}")
-    times = json.loads(done.stdout.splitlines()[-1])
-    return dict(zip(SIZES, times, strict=True))
+        raise RuntimeError(f"{mode} kernels failed: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def times_of(mode: str) -> list[float]:
+    """Milliseconds a step of each size, run in this process as ``mode`` says."""
+    from flashlab.iocount import count_io
+
+    torch.set_num_threads(1)
+    if mode == "plain":
+        return [step_ms(*size) for size in SIZES]
+    checks = mode == "recorded"
+    with count_io(races=checks, poison=checks):
+        return [step_ms(*size) for size in SIZES]
 
 
 def main() -> None:
-    """Print the table; with ``--plain`` (used by itself) the plain interpreter's times as JSON."""
-    torch.set_num_threads(1)
-    if "--plain" in sys.argv:
-        print(json.dumps([step_ms(*size) for size in SIZES]))
+    """Print the table; with a mode as argument (used by itself) that mode's times as JSON."""
+    if sys.argv[1:] and sys.argv[1] in MODES:
+        print(json.dumps(times_of(sys.argv[1])))
         return
     print(
         f"CPU time of a flash forward tile step, Triton {triton.__version__} (best of {_REPEATS})"
     )
     print(f"{'tile':>12s} {'plain':>10s} {'recorded':>10s} {'unchecked':>10s} {'faster':>8s}")
     for (m, n, d), ms in measure().items():
-        cells = " ".join(f"{ms[k]:7.2f} ms" for k in ("plain", "recorded", "unchecked"))
+        cells = " ".join(f"{ms[mode]:7.2f} ms" for mode in MODES)
         print(f"{f'{m}x{n}x{d}':>12s} {cells} {ms['plain'] / ms['recorded']:7.1f}x")
 
 

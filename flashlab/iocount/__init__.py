@@ -10,7 +10,8 @@ from flashlab.iocount.errors import (
 )
 from flashlab.iocount.recording import active, count_io, expect_output
 from flashlab.iocount.redzone import redzone
-from flashlab.iocount.tally import Launch, Step, Tally
+from flashlab.iocount.steps import Launch, Step
+from flashlab.iocount.tally import Tally
 
 __all__ = [
     "KernelError",

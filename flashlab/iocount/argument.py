@@ -1,4 +1,4 @@
-"""Tensors as a launch sees them: windows of virtual addresses, holes of views, storages.
+"""Tensors as a launch sees them: windows of virtual addresses, holes of views.
 
 Every tensor argument of a launch owns a window of 2^40 virtual byte addresses. A pointer therefore
 says which argument it came from even where two arguments share memory, and a stray address is
@@ -10,101 +10,13 @@ import ctypes
 import numpy as np
 import torch
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from flashlab.iocount.heat import Touch, span_elements
-from flashlab.iocount.shadow import DENSE_ELEMENTS, Key, Shadow
+from flashlab.iocount.shadow import DENSE_ELEMENTS, Key
+from flashlab.iocount.storage import LaunchShadow
 
 WINDOW_BITS = 40
 _MIDDLE = 1 << (WINDOW_BITS - 1)
-
-
-class Storage:
-    """One torch storage for as long as it lives: where it is, which elements are written.
-
-    ``written`` is None where every element counts as written: all tensors but declared outputs.
-    ``unit`` is the smallest element size, in bytes, under which the storage was seen.
-    """
-
-    def __init__(self, number: int, tensor: Tensor, sparse: bool | None = None) -> None:
-        raw = tensor.untyped_storage()
-        self.number, self.pointer, self.nbytes = number, raw.data_ptr(), raw.nbytes()
-        self._ref = StorageWeakRef(raw)
-        self.unit = tensor.element_size()
-        self.sparse = sparse
-        self.written: Shadow | None = None
-        self.outputs: list[tuple[str, tuple[int, ...], tuple[int, ...], int]] = []
-
-    @property
-    def expired(self) -> bool:
-        """Whether the tensor's memory was freed (and its address perhaps used again)."""
-        return self._ref.expired()
-
-    def see(self, item: int) -> None:
-        """Note that the storage is used with elements of ``item`` bytes."""
-        if item < self.unit:
-            if self.written is not None and not self.written.sparse:
-                old, self.written = self.written["written"], None
-                self.written = Shadow(self.nbytes // item, {"written": bool}, False)
-                self.written["written"][: old.size * (self.unit // item)] = np.repeat(
-                    old, self.unit // item
-                )
-            else:
-                self.written = None
-            self.unit = item
-
-    def expect(self, name: str, tensor: Tensor) -> bool:
-        """Let ``tensor`` count as not yet written; False when it was declared before."""
-        self.see(tensor.element_size())
-        view = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
-        if any(view == tuple(known) for _, *known in self.outputs):
-            return False
-        if self.written is None:
-            self.written = Shadow(self.nbytes // self.unit, {"written": bool}, self.sparse)
-            if not self.written.sparse:
-                self.written["written"][:] = True
-        self.outputs.append((name, *view))
-        if not self.written.sparse and tensor.numel():
-            self._view(*view, tensor.element_size())[...] = False
-        return True
-
-    def _view(
-        self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, item: int
-    ) -> np.ndarray:
-        """The written flags of a view, with a last axis for the units of an element."""
-        wide = item // self.unit
-        return np.lib.stride_tricks.as_strided(
-            self.written["written"][offset * wide :],
-            (*shape, wide),
-            [*(s * wide for s in strides), 1],
-        )
-
-    def unwritten(self, shape, strides, offset: int, item: int) -> tuple[int, list[int] | None]:
-        """(number of elements never stored, index of the first) of one declared output."""
-        if 0 in shape:
-            return 0, None
-        if self.written.sparse:
-            total = int(np.prod(shape))
-            return max(0, total - self.written.nonzero("written")), None
-        missing = ~self._view(shape, strides, offset, item).all(-1)
-        count = int(np.count_nonzero(missing))
-        first = np.argwhere(missing)[0].tolist() if count else None
-        return count, first
-
-
-class LaunchShadow:
-    """Who wrote and who read first each element of a storage, in one launch.
-
-    Programs are labelled 1, 2, ... in the order in which they run; ``writer`` holds minus the
-    label for an atomic update. Programs run one after another, so the first reader and the last
-    writer are all that a race check needs.
-    """
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage, self.unit = storage, storage.unit
-        fields = {"writer": np.int32, "reader": np.int32, "lane": np.int32}
-        self.maps = Shadow(storage.nbytes // storage.unit, fields, storage.sparse)
-        self.stored = False  # has this launch written the storage at all
 
 
 class Argument:

@@ -26,7 +26,7 @@ def own_elements(elements: Key, item: int, own: int) -> np.ndarray:
     """Elements of ``item`` bytes as elements of the argument's own size (a pointer was cast)."""
     at = as_indices(elements) * item
     if item < own:
-        return at // own
+        return np.unique(at // own)
     return (at[:, None] // own + np.arange(item // own)).ravel()
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from flashlab.iocount.shadow import Key, Shadow, add_counts
 
 if TYPE_CHECKING:
-    from flashlab.iocount.argument import Storage
+    from flashlab.iocount.storage import Storage
 
 
 def span_elements(tensor: Tensor) -> int:

@@ -13,12 +13,13 @@ import numpy as np
 from torch import Tensor
 
 from flashlab.iocount import checks
-from flashlab.iocount.argument import WINDOW_BITS, Argument, LaunchShadow, Storage
+from flashlab.iocount.argument import WINDOW_BITS, Argument
 from flashlab.iocount.errors import KernelError, OutOfBounds
-from flashlab.iocount.heat import Touch
 from flashlab.iocount.liveness import Liveness
+from flashlab.iocount.registry import Registry
 from flashlab.iocount.shadow import Key
-from flashlab.iocount.tally import Launch, Tally
+from flashlab.iocount.steps import Launch
+from flashlab.iocount.tally import Tally
 
 _ARANGE = np.arange(1 << 14)
 _MAX_STEPS = 200_000
@@ -39,11 +40,8 @@ class Recorder:
         sectors: bool = False,
     ) -> None:
         self.tally = tally
-        self.strict, self.races, self.poison, self.sparse = strict, races, poison, sparse
-        self.sectors = sectors
-        self.names = {o for o in outputs if isinstance(o, str)}
-        self.storages: dict[int, Storage] = {}
-        self.touches: dict[tuple, Touch] = {}
+        self.strict, self.races, self.poison, self.sectors = strict, races, poison, sectors
+        self.tensors = Registry(tally, {o for o in outputs if isinstance(o, str)}, sparse)
         self.files: set[str] = set()  # files whose frames are kernel code
         self.arguments: list[Argument | None] = [None]
         self.pids: list[tuple[int, int, int]] = [(0, 0, 0)]
@@ -58,59 +56,16 @@ class Recorder:
             if not isinstance(tensor, str):
                 self.expect_output(tensor)
 
-    # ---- tensors
-    def storage(self, tensor: Tensor) -> Storage:
-        """The record of the tensor's memory; a new one when freed memory is used again."""
-        pointer = tensor.untyped_storage().data_ptr()
-        found = self.storages.get(pointer)
-        if found is None or found.expired:
-            found = Storage(len(self.tally.storages), tensor, self.sparse)
-            self.tally.storages.append(found)
-            self.storages[pointer] = found
-        found.see(tensor.element_size())
-        return found
-
     def expect_output(self, tensor: Tensor, name: str | None = None) -> None:
         """Declare ``tensor`` an output: reading it unwritten is an error, a gap is told."""
-        if tensor.numel():
-            label = name or f"output {len(self.tally.outputs)}"
-            storage = self.storage(tensor)
-            if storage.expect(label, tensor):
-                self.tally.outputs.append((label, storage, tensor.element_size()))
+        self.tensors.expect_output(tensor, name)
 
     def bind(self, tensors: list[tuple[str, Tensor, Tensor]]) -> list[Argument]:
-        """Give each (name, tensor, host tensor) of a launch its window and its shadow."""
-        shadows: dict[int, LaunchShadow] = {}
-        for name, tensor, _ in tensors:
-            storage = self.storage(tensor)
-            declared = any(name == known for known, *_ in storage.outputs)
-            if name in self.names and not declared:
-                self.expect_output(tensor, name)
-        self.arguments = [None]
-        for name, tensor, host in tensors:
-            storage = self.storage(tensor)
-            shadow = shadows.get(storage.number)
-            if shadow is None:
-                shadow = shadows[storage.number] = LaunchShadow(storage)
-            touch = self._touch(name, tensor, storage)
-            self.arguments.append(Argument(len(self.arguments), name, host, shadow, touch))
-        self.large = any(a.elements > 1 << 31 for a in self.arguments[1:])
-        return self.arguments[1:]
-
-    def _touch(self, name: str, tensor: Tensor, storage: Storage) -> Touch:
-        key = (
-            name,
-            storage.number,
-            tensor.data_ptr(),
-            tensor.dtype,
-            tensor.shape,
-            tensor.stride(),
-        )
-        touch = self.touches.get(key)
-        if touch is None:
-            touch = self.touches[key] = Touch(name, tensor, storage, self.sparse)
-            self.tally.touches.append(touch)
-        return touch
+        """The (name, tensor, host tensor) of a launch as arguments with windows."""
+        arguments = self.tensors.bind(tensors)
+        self.arguments = [None, *arguments]
+        self.large = any(a.elements > 1 << 31 for a in arguments)
+        return arguments
 
     # ---- launches, programs, loops
     def start_launch(self, kernel: str, grid: tuple[int, int, int]) -> None:
@@ -126,9 +81,7 @@ class Recorder:
         self.arguments = [None]
         self.flops = defaultdict(int)
         self.live, self.tainted = None, False
-        for touch in self.tally.touches:
-            if touch.storage.expired:
-                touch.forget()
+        self.tensors.sweep()
         self.tally.changed()
 
     def start_program(self, pid: tuple[int, int, int]) -> None:

@@ -71,6 +71,10 @@ class Shadow:
             out[span] = self._arrays[name][slot << PAGE_BITS : (slot + 1) << PAGE_BITS]
         return out[: self.n]
 
+    def spread(self, more: int) -> dict[str, np.ndarray]:
+        """The arrays with every element in ``more`` parts, where they are dense."""
+        return {} if self.sparse else {n: np.repeat(a, more) for n, a in self._arrays.items()}
+
     def nonzero(self, name: str) -> int:
         """How many elements of the array are not zero."""
         return int(np.count_nonzero(self._arrays[name]))

@@ -2,46 +2,16 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from flashlab.iocount.argument import Storage
 from flashlab.iocount.errors import KernelError, UnwrittenOutput
 from flashlab.iocount.heat import Touch, span_elements
 from flashlab.iocount.report import html, text
-
-Program = tuple[int, int, int]
-KINDS = ("load", "store", "atomic")
-OTHER_FLOPS = ("elementwise", "reduce", "special")
-
-
-@dataclass
-class Launch:
-    """One launch: the kernel's name and its grid."""
-
-    kernel: str
-    grid: Program
-
-
-@dataclass
-class Step:
-    """One pass of a loop's body in one program, or what the program does outside loops.
-
-    ``loops`` holds (source line, pass number) of the loops round it, outermost first; empty
-    outside. ``load``, ``store`` and ``atomic`` map an argument to bytes moved; ``flops`` a kind
-    to a number.
-    """
-
-    launch: int
-    program: Program
-    loops: tuple[tuple[int, int], ...]
-    load: dict[str, int] = field(default_factory=dict)
-    store: dict[str, int] = field(default_factory=dict)
-    atomic: dict[str, int] = field(default_factory=dict)
-    flops: dict[str, int] = field(default_factory=dict)
+from flashlab.iocount.steps import KINDS, Launch, Program, Step, flops_of, row_of, spread
+from flashlab.iocount.storage import Output
 
 
 class Tally:
@@ -63,8 +33,7 @@ class Tally:
         self.peak_tile_line: tuple[str, int] | None = None
         self.steps_raw: dict[tuple, dict[Any, int]] = {}
         self.touches: list[Touch] = []
-        self.storages: list[Storage] = []
-        self.outputs: list[tuple[str, Storage, int]] = []
+        self.outputs: list[Output] = []
         self.sources: dict[tuple[str, int], str] = {}
         self._totals: Counter | None = None
         self.recorder: Any = None
@@ -143,7 +112,7 @@ class Tally:
     @property
     def flops(self) -> dict[str, int]:
         """{"matmul": 2 a multiply-add, "exp": exponentials, "other": float operations besides}."""
-        return _flops(self._sums())
+        return flops_of(self._sums())
 
     @property
     def intensity(self) -> float:
@@ -156,8 +125,8 @@ class Tally:
         """Every step that moved a byte or computed something, in the order in which they began."""
         out = []
         for (launch, program, loops), counters in self.steps_raw.items():
-            step = Step(launch, program, loops, flops=_flops(counters))
-            _spread(step.__dict__, counters)
+            step = Step(launch, program, loops, flops=flops_of(counters))
+            spread(step.__dict__, counters)
             if step.load or step.store or step.atomic or any(step.flops.values()):
                 out.append(step)
         return out
@@ -168,7 +137,7 @@ class Tally:
         sums: dict[Program, Counter] = {}
         for (_, program, _), counters in self.steps_raw.items():
             sums.setdefault(program, Counter()).update(counters)
-        return {program: _row(counters) for program, counters in sums.items()}
+        return {program: row_of(counters) for program, counters in sums.items()}
 
     @property
     def per_line(self) -> dict[tuple[str, int], dict[str, Any]]:
@@ -215,25 +184,16 @@ class Tally:
     def unwritten(self) -> dict[str, int]:
         """Declared output -> elements that were never stored (only outputs with such elements)."""
         out: Counter[str] = Counter()
-        for name, n, _ in self._gaps():
-            out[name] += n
-        return dict(out)
-
-    def _gaps(self) -> list[tuple[str, int, list[int] | None]]:
-        out = []
-        for name, storage, item in self.outputs:
-            if storage.written is None:
-                continue
-            for label, shape, strides, offset in storage.outputs:
-                if label == name:
-                    n, first = storage.unwritten(shape, strides, offset, item)
-                    if n:
-                        out.append((name, n, first))
-        return out
+        for output in self.outputs:
+            out[output.name] += output.gap()[0]
+        return {name: n for name, n in out.items() if n}
 
     def require_written(self) -> None:
         """Raise `UnwrittenOutput` for the first declared output with elements never stored."""
-        for name, n, first in self._gaps():
+        for output in self.outputs:
+            name, (n, first) = output.name, output.gap()
+            if not n:
+                continue
             at = f" (first at {first})" if first is not None else ""
             raise UnwrittenOutput(
                 f"{n} element{'s' if n != 1 else ''} of output '{name}' were never stored{at}",
@@ -273,25 +233,6 @@ class Tally:
 
     def _repr_html_(self) -> str:
         return html(self)
-
-
-def _flops(counters: Mapping[Any, int]) -> dict[str, int]:
-    get = counters.get
-    other = sum(get(kind, 0) for kind in OTHER_FLOPS)
-    return {"matmul": get("matmul", 0), "exp": get("exp", 0), "other": other}
-
-
-def _spread(row: dict[str, dict[str, int]], counters: Mapping[Any, int]) -> None:
-    for key, n in counters.items():
-        if type(key) is tuple and key[0] in KINDS:
-            part = row[key[0]]
-            part[key[1]] = part.get(key[1], 0) + n
-
-
-def _row(counters: Mapping[Any, int]) -> dict[str, dict[str, int]]:
-    row: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
-    _spread(row, counters)
-    return {**row, "flops": _flops(counters)}
 
 
 def _owner(touch: Touch, tensors: Mapping[str, Tensor]) -> str | None:

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import inspect
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,11 +90,15 @@ def grid_of(name: str, grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]
     return tuple(sizes + [1] * (3 - len(sizes)))
 
 
-def programs(grid: tuple[int, int, int], order: str | int) -> list[tuple[int, int, int]]:
-    """Program ids in the order in which they run."""
-    pids = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+def programs(grid: tuple[int, int, int], order: str | int) -> Iterator[tuple[int, int, int]]:
+    """Program ids in the order in which they run; x changes fastest."""
+    count = grid[0] * grid[1] * grid[2]
+    numbers: Sequence[int] = range(count)
     if order == "reversed":
-        pids.reverse()
+        numbers = range(count - 1, -1, -1)
     elif order != "forward":
-        random.Random(order).shuffle(pids)
-    return pids
+        numbers = random.Random(order).sample(numbers, count)
+    for number in numbers:
+        rest, x = divmod(number, grid[0])
+        z, y = divmod(rest, grid[1])
+        yield x, y, z

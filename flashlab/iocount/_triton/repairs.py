@@ -121,26 +121,6 @@ def _casts(patches: Patches) -> None:
     cast_impl, fp_to_fp = InterpreterBuilder.cast_impl, InterpreterBuilder.create_fp_to_fp
     bitcast, fabs = InterpreterBuilder.create_bitcast, InterpreterBuilder.create_fabs
 
-    def cast(src: TensorHandle, dst: Any, fallback: Any) -> TensorHandle:
-        source, target = src.dtype.scalar, dst.scalar
-        if source.name in _FP8:
-            values = fp8_values(src.data, source.name)
-            src = TensorHandle(values, tl.float32)
-            source = tl.float32
-            if target == tl.float32:
-                return src
-        if target.name in _FP8 and source.name in _FLOATS:
-            return TensorHandle(to_fp8(src.data, target.name), target)
-        if target == tl.bfloat16 and not source.name.startswith("fp8"):
-            return TensorHandle(to_bf16(src.data), target)
-        if source == tl.bfloat16:
-            if target.name.startswith("fp8"):
-                return fallback(TensorHandle(src.data, tl.float32), dst)
-            return TensorHandle(src.data.astype(interp._get_np_dtype(target)), target)
-        if source.name in _FLOATS and target.name in _FLOATS:
-            return TensorHandle(src.data.astype(interp._get_np_dtype(target)), target)
-        return fallback(src, dst)
-
     def new_bitcast(self: Any, src: TensorHandle, dst: Any) -> TensorHandle:
         if _is_bf16(src.dtype) and not _is_bf16(dst):
             src = TensorHandle(bf16_bits(src.data), tl.uint16)
@@ -148,30 +128,35 @@ def _casts(patches: Patches) -> None:
             return TensorHandle(bf16_values(src.data.view(np.uint16)), tl.bfloat16)
         return bitcast(self, src, dst)
 
-    put = patches.put
-    put(
-        InterpreterBuilder,
-        "cast_impl",
-        lambda self, src, dst: cast(src, dst, lambda s, d: cast_impl(self, s, d)),
-    )
-    put(
-        InterpreterBuilder,
-        "create_fp_to_fp",
-        lambda self, src, dst, mode: cast(src, dst, lambda s, d: fp_to_fp(self, s, d, mode)),
-    )
-    put(InterpreterBuilder, "create_bitcast", new_bitcast)
-    put(
-        InterpreterBuilder,
-        "create_fabs",
-        lambda self, a: (
+    new = {
+        "cast_impl": lambda self, src, dst: _cast(src, dst, lambda s, d: cast_impl(self, s, d)),
+        "create_fp_to_fp": lambda self, src, dst, mode: _cast(
+            src, dst, lambda s, d: fp_to_fp(self, s, d, mode)
+        ),
+        "create_bitcast": new_bitcast,
+        "create_fabs": lambda self, a: (
             TensorHandle(np.abs(a.data), tl.bfloat16) if _is_bf16(a.dtype) else fabs(self, a)
         ),
-    )
-    put(
-        InterpreterBuilder,
-        "get_bf16",
-        lambda self, v: TensorHandle(round_off(np.array([v]), 16), tl.bfloat16),
-    )
+        "get_bf16": lambda self, v: TensorHandle(round_off(np.array([v]), 16), tl.bfloat16),
+    }
+    for name, function in new.items():
+        patches.put(InterpreterBuilder, name, function)
+
+
+def _cast(src: TensorHandle, dst: Any, fallback: Any) -> TensorHandle:
+    """``src`` as ``dst``; ``fallback(src, dst)`` is upstream's cast."""
+    source, target = src.dtype.scalar, dst.scalar
+    if source.name in _FP8:
+        src, source = TensorHandle(fp8_values(src.data, source.name), tl.float32), tl.float32
+    if target.name in _FP8 and source.name in _FLOATS:
+        return TensorHandle(to_fp8(src.data, target.name), target)
+    if target == tl.bfloat16 and not source.name.startswith("fp8"):
+        return TensorHandle(to_bf16(src.data), target)
+    if source == tl.bfloat16 and target.name.startswith("fp8"):
+        return fallback(TensorHandle(src.data, tl.float32), dst)
+    if source == tl.bfloat16 or (source.name in _FLOATS and target.name in _FLOATS):
+        return TensorHandle(src.data.astype(interp._get_np_dtype(target)), target)
+    return fallback(src, dst)
 
 
 def _fast_types(patches: Patches) -> None:
