@@ -1,0 +1,49 @@
+"""Solutions address elements beyond 2**31, in tensors of which only a few pages are touched."""
+
+import numpy as np
+import pytest
+import torch
+
+from flashlab import iocount, sources
+from flashlab.loading import load_module
+from flashlab.reference import attention, vector
+
+
+def solution(slug):
+    return load_module(sources.solution_text(slug), f"<solution {slug}>")
+
+
+def spread(x, axis):
+    """The numbers of x in a view whose stride along ``axis`` takes the last index past 2**31."""
+    stride = list(x.contiguous().stride())
+    stride[axis] = 2**31 // (x.shape[axis] - 1) + 16
+    last = sum((n - 1) * s for n, s in zip(x.shape, stride, strict=True))
+    assert last > 2**31
+    storage = torch.from_numpy(np.empty(last + 1, np.float16))  # torch.empty would be filled
+    return storage.as_strided(x.shape, stride).copy_(x)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2], ids=["batch", "head", "row"])
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_attention(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {n: torch.randn(2, 2, 20, 16, generator=generator).half() for n in "qkv"}
+    call[name] = spread(call[name], axis)
+    module = solution("flash_forward")
+    module.BLOCK_M = module.BLOCK_N = 16
+    with iocount.count_io():
+        o, lse = module.flash_forward(**call, causal=True)
+    expected, expected_lse = attention.flash_forward(
+        *(call[n].contiguous() for n in "qkv"), causal=True
+    )
+    assert (o - expected).abs().max() < 2e-3
+    assert (lse - expected_lse).abs().max() < 1e-5
+
+
+def test_vector_scale():
+    x = spread(torch.randn(40, generator=torch.Generator().manual_seed(0)).half(), 0)
+    module = solution("vector_scale")
+    module.BLOCK = 16
+    with iocount.count_io():
+        y = module.vector_scale(x, 1.5)
+    assert torch.equal(y, vector.vector_scale(x, 1.5))
