@@ -130,13 +130,8 @@ class Run:
     def _counted(self, returned: Any, tally: iocount.Tally) -> dict[str, Any]:
         """Bytes by tensor, lines that moved them, and elements of outputs that nothing stored."""
         outputs = {f"#{i}": t for i, t in enumerate(arrays_of(returned))}
-        storages = {storage.pointer: storage for _, storage, _ in tally.outputs}
-        unwritten = {}
-        for name, t in outputs.items():
-            storage = storages.get(t.untyped_storage().data_ptr())
-            if storage is not None:
-                view = (tuple(t.shape), tuple(t.stride()), t.storage_offset())
-                unwritten[name] = storage.unwritten(*view, t.element_size())
+        gaps = {name: tally.gap(t) for name, t in outputs.items()}
+        unwritten = {name: gap for name, gap in gaps.items() if gap is not None}
         return {
             "io": tally.by_tensor(self.inputs | outputs),
             "unwritten": unwritten,

@@ -38,6 +38,8 @@ class Output:
         written = self.storage.written
         if written is None:
             return 0, None
+        if 0 in self.shape:
+            return 0, None
         if written.sparse:
             return max(0, int(np.prod(self.shape)) - written.nonzero("written")), None
         missing = ~self.flags.all(-1)
@@ -83,20 +85,24 @@ class Storage:
 
     def expect(self, name: str, tensor: Tensor) -> Output | None:
         """Let ``tensor`` count as not yet written; None when it was declared before."""
-        item = tensor.element_size()
-        self.see(item)
-        view = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
+        self.see(tensor.element_size())
+        output = self.output(name, tensor)
+        view = (output.shape, output.strides, output.offset)
         if any(view == (o.shape, o.strides, o.offset) for o in self.outputs):
             return None
         if self.written is None:
             self.written = Shadow(self.nbytes // self.unit, {"written": bool}, self.sparse)
             if not self.written.sparse:
                 self.written["written"][:] = True
-        output = Output(name, self, *view, item)
         self.outputs.append(output)
         if not self.written.sparse:
             output.flags[...] = False
         return output
+
+    def output(self, name: str, tensor: Tensor) -> Output:
+        """A view of this storage as an output."""
+        view = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
+        return Output(name, self, *view, tensor.element_size())
 
     def settle(self) -> None:
         """The memory is gone: keep what was found out, free the map."""

@@ -188,6 +188,18 @@ class Tally:
             out[output.name] += output.gap()[0]
         return {name: n for name, n in out.items() if n}
 
+    def gap(self, tensor: Tensor) -> tuple[int, list[int] | None] | None:
+        """(elements of ``tensor`` never stored, index of the first, where known).
+
+        None where its memory is of no declared output: then all of it counts as written.
+        """
+        pointer = tensor.untyped_storage().data_ptr()
+        for output in self.outputs:
+            storage = output.storage
+            if storage.pointer == pointer and not storage.expired:
+                return storage.output("", tensor).gap()
+        return None
+
     def require_written(self) -> None:
         """Raise `UnwrittenOutput` for the first declared output with elements never stored."""
         for output in self.outputs:

@@ -125,6 +125,16 @@ def test_an_output_stays_written_in_later_launches():
     assert tally.unwritten == {}
 
 
+def test_gaps_are_found_by_memory():
+    y, z = torch.empty(4, 16), torch.empty(16)
+    with count_io() as tally:
+        expect_output(y)
+        correct.scale[(1,)](torch.ones(20), y, 20, 1.0, 32)
+    assert tally.gap(y) == (44, [1, 4]) and tally.gap(y[2:]) == (32, [0, 0])
+    assert tally.gap(y[0]) == (0, None) and tally.gap(y[:0]) == (0, None)
+    assert tally.gap(z) is None
+
+
 def test_nested_recordings_are_one():
     with count_io() as outer:
         with count_io(strict=False) as inner:
