@@ -50,7 +50,7 @@ def count_io(
         The `Tally`; complete when the block ends.
     Raises:
         KernelError: From a launch, of the class that says what went wrong.
-        ValueError: ``order`` is none of the above.
+        ValueError: ``order`` is none of the above, or no kernel has an argument of ``outputs``.
     """
     if order not in ("forward", "reversed") and not isinstance(order, int):
         raise ValueError(f"order must be 'forward', 'reversed' or an integer seed, not {order!r}")
@@ -72,6 +72,8 @@ def count_io(
     try:
         with activate(recorder, order=order, tf32=tf32, on_launch=on_launch):
             yield tally
+        if tally.launches:
+            recorder.tensors.check_names()
     finally:
         _active.pop()
 

@@ -22,6 +22,7 @@ class Registry:
         self._storages: dict[int, Storage] = {}
         self._touches: dict[tuple, Touch] = {}
         self._seen = 0
+        self._arguments: set[str] = set()
 
     def storage(self, tensor: Tensor) -> Storage:
         """The record of the tensor's memory; a new one when freed memory is used again."""
@@ -50,6 +51,7 @@ class Registry:
             known = [output.name for output in self.storage(tensor).outputs]
             if name in self.names and name not in known:
                 self.expect_output(tensor, name)
+        self._arguments.update(name for name, _, _ in tensors)
         arguments = []
         for name, tensor, host in tensors:
             storage = self.storage(tensor)
@@ -68,6 +70,12 @@ class Registry:
             touch = self._touches[key] = Touch(name, tensor, storage, self.sparse)
             self.tally.touches.append(touch)
         return touch
+
+    def check_names(self) -> None:
+        """ValueError for a name among the outputs that no launched kernel has."""
+        for name in sorted(self.names - self._arguments):
+            known = ", ".join(sorted(self._arguments))
+            raise ValueError(f"outputs names {name!r}, but the kernels' tensors are {known}")
 
     def sweep(self) -> None:
         """Free the maps of tensors that are gone; their sums stay."""

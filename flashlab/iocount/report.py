@@ -1,6 +1,7 @@
 """A tally in words: one screen of text, or one HTML table."""
 
 import html as _html
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,11 @@ def rows(
     """One dictionary per tensor: loaded, unique, reread, stored, bound (or None)."""
     out = []
     if tensors is not None:
+        touches = tally.touches_by_tensor(tensors)
         for name, (loaded, stored) in tally.by_tensor(tensors).items():
-            out.append({"name": name, "loaded": loaded, "stored": stored, "unique": None})
+            unique = [n for t in touches[name] if (n := t.unique_bytes("load"))]
+            out.append({"name": name, "loaded": loaded, "stored": stored})
+            out[-1]["unique"] = sum(unique) if name == "scratch" or len(unique) < 2 else None
     else:
         unique = tally.unique_bytes
         traffic = tally.traffic
@@ -61,7 +65,8 @@ def facts(tally: "Tally") -> list[str]:
         out.append(peak)
     for name, n in tally.unwritten.items():
         out.append(f"output '{name}': {n:,d} elements were never stored")
-    out += [f"{e.kind}: {e}".replace("\n  ", " ") for e in tally.findings[:3]]
+    for error in tally.findings[:3]:
+        out += textwrap.wrap(f"{error.kind}: {error}", 99)
     if len(tally.findings) > 3:
         out.append(f"and {len(tally.findings) - 3} findings more")
     return out
@@ -75,18 +80,26 @@ def title(tally: "Tally") -> str:
     return f"{n} launch{'es' if n != 1 else ''}: {shown}" if n else "no launch was recorded"
 
 
-def text(
-    tally: "Tally", bound: Bound | None = None, tensors: Mapping[str, Tensor] | None = None
-) -> str:
-    """The tally as one screen of text, at most 99 columns wide.
+class Report(str):
+    """The text of a report; a notebook shows its table in place of it."""
 
-    Args:
-        tally: What was counted.
-        bound: Tensor -> (loaded, stored) bytes of a closed form, shown beside the count; a kernel
-            argument ``q_ptr`` is matched by ``q`` too.
-        tensors: Host tensors by name; rows are then these (and "scratch"), not arguments.
-    """
-    table = rows(tally, bound, tensors)
+    def __new__(
+        cls, tally: "Tally", bound: Bound | None, tensors: Mapping[str, Tensor] | None
+    ) -> "Report":
+        table = rows(tally, bound, tensors)
+        self = super().__new__(cls, _text(tally, table))
+        self._html = _html_table(tally, table)
+        return self
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
+def _text(tally: "Tally", table: list[dict[str, Any]]) -> str:
+    """One screen, at most 99 columns wide."""
     beside = any(row["bound"] for row in table)
     head = f"{'tensor':12s} {'loaded':>14s} {'unique':>14s} {'re-read':>8s} {'stored':>14s}"
     lines = [title(tally), head + (f"   {'closed form':>24s}" if beside else "")]
@@ -115,11 +128,8 @@ _CELL = (
 )
 
 
-def html(
-    tally: "Tally", bound: Bound | None = None, tensors: Mapping[str, Tensor] | None = None
-) -> str:
-    """The tally as one HTML table in the notebook's own colours; no script, no request."""
-    table = rows(tally, bound, tensors)
+def _html_table(tally: "Tally", table: list[dict[str, Any]]) -> str:
+    """One table in the notebook's own colours; no style sheet, no script, no request."""
     beside = any(row["bound"] for row in table)
     head = ["tensor", "loaded", "unique", "re-read", "stored"]
     head += ["closed form: loaded", "stored"] if beside else []

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flashlab.iocount.errors import KernelError, UnwrittenOutput
 from flashlab.iocount.heat import Touch, span_elements
-from flashlab.iocount.report import html, text
+from flashlab.iocount.report import Bound, Report
 from flashlab.iocount.steps import KINDS, Launch, Program, Step, flops_of, row_of, spread
 from flashlab.iocount.storage import Output
 
@@ -158,15 +158,22 @@ class Tally:
         Atomic updates count as stored. Views of one storage are told apart by their first element,
         else by which of them holds it.
         """
-        out = {name: [0, 0] for name in tensors}
-        scratch = [0, 0]
+        return {
+            name: (
+                sum(t.bytes["load"] for t in touches),
+                sum(t.bytes["store"] + t.bytes["atomic"] for t in touches),
+            )
+            for name, touches in self.touches_by_tensor(tensors).items()
+        }
+
+    def touches_by_tensor(self, tensors: Mapping[str, Tensor]) -> dict[str, list[Touch]]:
+        """The counts of each of ``tensors``, and of "scratch" where something was moved."""
+        out: dict[str, list[Touch]] = {name: [] for name in tensors}
         for touch in self.touches:
-            row = out.get(_owner(touch, tensors), scratch)
-            row[0] += touch.bytes["load"]
-            row[1] += touch.bytes["store"] + touch.bytes["atomic"]
-        if any(scratch):
-            out["scratch"] = scratch
-        return {name: (row[0], row[1]) for name, row in out.items()}
+            name = _owner(touch, tensors)
+            if name is not None or any(touch.bytes.values()):
+                out.setdefault("scratch" if name is None else name, []).append(touch)
+        return out
 
     def heat(self, arg: str, kind: str = "load") -> np.ndarray:
         """How often each element of a tensor was loaded (or stored): int32, in its shape.
@@ -239,12 +246,20 @@ class Tally:
             "findings": [e.to_json() for e in self.findings],
         }
 
-    def report(self, bound: Mapping[str, tuple[int, int]] | None = None, **options: Any) -> str:
-        """The tally as one screen of text; see `flashlab.iocount.report.text`."""
-        return text(self, bound, **options)
+    def report(
+        self, bound: Bound | None = None, tensors: Mapping[str, Tensor] | None = None
+    ) -> Report:
+        """The tally in words: one screen of text, one table where a notebook displays it.
+
+        Args:
+            bound: Tensor -> (loaded, stored) bytes of a closed form, shown beside the count; a
+                kernel argument ``q_ptr`` is matched by ``q`` too.
+            tensors: Host tensors by name; the rows are then these (and "scratch"), not arguments.
+        """
+        return Report(self, bound, tensors)
 
     def _repr_html_(self) -> str:
-        return html(self)
+        return self.report()._repr_html_()
 
 
 def _owner(touch: Touch, tensors: Mapping[str, Tensor]) -> str | None:

@@ -224,6 +224,8 @@ def test_the_report_is_one_screen():
     assert "of 4,096 of SRAM: does not fit" in text and "FLOPs per byte" in text
     named = tally.report(tensors={"q": q, "k": k, "v": v, "o": o, "lse": lse}, bound=bound)
     assert "k_ptr" not in named and "scratch" not in named
+    rows = {line.split()[0]: line for line in named.splitlines()}
+    assert "3.00x" in rows["k"] and rows["q"].endswith("=")
 
 
 def test_the_table_of_a_notebook():
@@ -236,6 +238,21 @@ def test_the_table_of_a_notebook():
     with count_io(strict=False) as tally:
         faults.write_write[(2,)](torch.ones(100), torch.ones(100), 100, 128)
     assert "fixed order" in tally._repr_html_()
+
+
+def test_a_notebook_shows_the_report_as_a_table_beside_the_closed_form():
+    with count_io() as tally:
+        kernels.flash(*qkv(), 16, 32)
+    report = tally.report({"q": (2 * H * N * D, 0), "v": (1, 0)})
+    assert isinstance(report, str) and repr(report) == str(report)
+    html = report._repr_html_()
+    assert "closed form: loaded" in html and "✓" in html and "≠" in html
+
+
+def test_a_wrong_output_name_is_told():
+    with pytest.raises(ValueError, match="outputs names 'o', but the kernels' tensors are k_ptr"):
+        with count_io(outputs=["o"]):
+            kernels.flash(*qkv(), 16, 16)
 
 
 def test_nothing_recorded_is_said():
