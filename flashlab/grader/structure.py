@@ -23,16 +23,38 @@ Sizes = Mapping[str, Any]
 
 def describe(runs: Sequence[Run]) -> list[str]:
     """Up to four sentences, the most telling first; empty if nothing stands out."""
-    failing = [r for r in runs if r.failed]
-    numeric = [r for r in failing if r.raw.status == "ran"]
+    numeric = _numeric(runs)
     found: list[str] = []
     if numeric:
-        found += _formula(numeric) or factor(numeric)
+        said = formula(runs)
+        opening = "The numbers are " if said.startswith("as if") else ""
+        found += [f"{opening}{said}."] if said else factor(numeric)
         found += _one_output(numeric)
     found += condition(runs)
     if numeric:
         found += _places(numeric[0])
     return list(dict.fromkeys(found))[:MOST]
+
+
+def formula(runs: Sequence[Run]) -> str:
+    """The wrong formula whose numbers every failing run returned; empty if there is none."""
+    numeric = _numeric(runs)
+    if not numeric or any(r.failed and r.raw.status != "ran" for r in runs):
+        return ""
+    if not all(formulas.applies(r.inputs) and "o" in r.reference for r in numeric):
+        return ""
+    alive: list[str] | None = None
+    for run in numeric:
+        if alive == []:
+            break
+        made = formulas.wrong_formulas(run.inputs, run.tiles)
+        fits = [sentence for sentence, outputs in made if _fits(run, outputs)]
+        alive = fits if alive is None else [s for s in alive if s in fits]
+    return alive[0] if alive else ""
+
+
+def _numeric(runs: Sequence[Run]) -> list[Run]:
+    return [r for r in runs if r.failed and r.raw.status == "ran"]
 
 
 def condition(runs: Sequence[Run]) -> list[str]:
@@ -113,22 +135,6 @@ def _holds(test: Callable[[Sizes, Mapping[str, int]], bool], run: Run) -> bool:
         return bool(test(sizes, run.tiles))
     except (KeyError, TypeError, ZeroDivisionError):
         return False
-
-
-def _formula(runs: Sequence[Run]) -> list[str]:
-    """The wrong formulas that give the numbers of every run looked at."""
-    runs = [r for r in runs if formulas.applies(r.inputs) and "o" in r.reference][:3]
-    alive: list[str] | None = None
-    for run in runs:
-        fits = [
-            s for s, made in formulas.wrong_formulas(run.inputs, run.tiles) if _fits(run, made)
-        ]
-        alive = fits if alive is None else [s for s in alive if s in fits]
-    if not alive:
-        return []
-    sentence = alive[0]
-    opening = "The numbers are " if sentence.startswith("as if") else ""
-    return [f"{opening}{sentence}."]
 
 
 def _fits(run: Run, made: Mapping[str, Tensor]) -> bool:

@@ -214,6 +214,13 @@ def test_formulas_say_what_the_numbers_are(name):
     assert words in " ".join(found.structure), found.structure
 
 
+def test_a_wrong_formula_is_in_the_headline():
+    report = Report("flash", "cpu", "wrong", "")
+    found = explain(broken(FORMULAS["no causal"][0]), exercise=NO_BANK)
+    diagnose.apply(report, found)
+    assert report.headline == "flash gives wrong numbers as if causal were ignored."
+
+
 CONDITIONS = {
     "causal": (("w = torch.exp2(t - ref)", "w = torch.exp2(t - ref) * (0.9 if causal else 1)"),),
     "batch or head": (("return o.to", "o[1:] = 0\n    return o.to"),),
