@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from flashlab import sources
-from flashlab.grader import bank, diagnose, structure, wording
+from flashlab.grader import bank, conditions, diagnose, wording
 from flashlab.grader.report import CaseResult, Report
 
 spec = importlib.util.spec_from_file_location(
@@ -303,4 +303,4 @@ def test_headline_of_a_fault_names_argument_and_line():
 
 
 def test_condition_needs_passing_runs():
-    assert structure.condition([r for r in tiny.grade(broken(SCALE)) if r.failed]) == []
+    assert conditions.condition([r for r in tiny.grade(broken(SCALE)) if r.failed]) == []
