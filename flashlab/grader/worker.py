@@ -88,9 +88,16 @@ class Run:
             "copies": self.watch.copies,
             "largest": self.watch.largest,
             "launches": self.launches,
-            "modified": [n for n, t in self.inputs.items() if _checksum(t) != sums[n]],
+            "modified": self._modified(sums),
         }
         return self.header, self.arrays
+
+    def _modified(self, sums: dict[str, int]) -> list[str]:
+        """Inputs whose bytes are not what they were."""
+        try:
+            return [n for n, t in self.inputs.items() if _checksum(t) != sums[n]]
+        except RuntimeError:  # after an illegal access a GPU answers nothing more
+            return []
 
     def _run(self) -> None:
         request = self.request
