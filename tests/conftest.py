@@ -25,15 +25,17 @@ def pytest_configure() -> None:
 
 
 def _is_core(path: Path) -> bool:
-    names = [*path.relative_to(ROOT / "tests").parts[:-1], path.stem.removeprefix("test_")]
-    return any(name.split("_")[0] in CORE for name in names)
+    """Whether a file or folder is named after a core module, or lies in such a folder."""
+    parts = path.relative_to(ROOT / "tests").with_suffix("").parts
+    return any(part.removeprefix("test_").split("_")[0] in CORE for part in parts)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m core`` leave the other files unread: they import packages of other sets."""
-    if config.getoption("markexpr").startswith("core") and collection_path.suffix == ".py":
-        return None if _is_core(collection_path) else True
-    return None
+    """With ``-m core`` leave the rest unread: it imports packages that other sets lack."""
+    if not config.getoption("markexpr").startswith("core"):
+        return None
+    inside = collection_path.is_relative_to(ROOT / "tests") and collection_path.name != "tests"
+    return True if inside and not _is_core(collection_path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

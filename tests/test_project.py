@@ -106,8 +106,8 @@ def test_the_wheel_carries_the_course(tmp_path):
 
 # Written with one-letter classes, so that this file does not hold what it looks for.
 ELSEWHERE = {
-    "a path of somebody's machine": r"(?<![\w.~])/(?:root|home/[a-z]+|Users/[A-Za-z]+|tm[p]/envs)/"
-    r"|/wor[k]/(?:main|shared|scratch)\b",
+    "a path of somebody's machine": r"(?<![\w.~])/(?:root|home/(?!ada/)[a-z]+|Users/[A-Za-z]+)/"
+    r"|/tm[p]/envs\b|/wor[k]/(?:main|shared|scratch)\b",  # /home/ada/ is nobody's
     "a package index's address": r"py[p]i\.org|python[h]osted\.org|registry\.np[m]js"
     r"|deb\.deb[i]an",
     "the place where the project is made": r"(?i)\bwor[k]place\b|\bthis sessio[n]\b|\bC[E]O\b"

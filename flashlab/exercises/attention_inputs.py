@@ -13,9 +13,9 @@ LAYOUTS = ("contiguous", "permuted", "expanded")
 
 
 def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> dict:
-    """``{"q": [B, H, N_q, D], "k", "v": [B, H, N_k, D]}``, and causal, sm_scale if set.
+    """``{"q": [B, H, N_q, D], "k", "v": [B, H_kv, N_k, D]}``, and causal, sm_scale if set.
 
-    ``sizes`` holds B H N_q N_k D and may hold causal, sm_scale, and
+    ``sizes`` holds B H N_q N_k D and may hold H_kv (H if left out), causal, sm_scale, and
     ``scores``: random (default); large (beyond +-88 at D 16: exp overflows in fp32); negative (all
     near -120); rising, falling (the row maximum moves by 2.5, by -50, in two stairs);
     ``values``: random (default); large (in the thousands); one-hot (v_j is unit vector j: o is P);
@@ -23,7 +23,7 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
     with D outermost in each head); expanded (q every second element, k shared by the batch, v by
     the heads).
     """
-    B, H, D = sizes["B"], sizes["H"], sizes["D"]
+    B, D, heads = sizes["B"], sizes["D"], (sizes["H"], sizes.get("H_kv", sizes["H"]))
     scores, values = sizes.get("scores", "random"), sizes.get("values", "random")
     layout = sizes.get("layout", "contiguous")
     for name, chosen, known in (
@@ -37,7 +37,7 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
 
-    q, k, v = _LAYOUTS[layout](draw, B, H, sizes["N_q"], sizes["N_k"], D)
+    q, k, v = _LAYOUTS[layout](draw, B, heads, sizes["N_q"], sizes["N_k"], D)
     _set_scores(q, k, scores)
     if values == "large":
         v.mul_(3000.0)
@@ -61,19 +61,26 @@ def _set_scores(q: Tensor, k: Tensor, scores: str) -> None:
     k[..., 0] = offsets[scores]
 
 
-def _contiguous(draw: Callable, B: int, H: int, N_q: int, N_k: int, D: int) -> list[Tensor]:
-    return [draw(B, H, N, D) for N in (N_q, N_k, N_k)]
+Heads = tuple[int, int]  # of the queries, of the keys
 
 
-def _permuted(draw: Callable, B: int, H: int, N_q: int, N_k: int, D: int) -> list[Tensor]:
+def _contiguous(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    H, H_kv = heads
+    return [draw(B, H, N_q, D), draw(B, H_kv, N_k, D), draw(B, H_kv, N_k, D)]
+
+
+def _permuted(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    H, H_kv = heads
     q = draw(B, N_q, H, D).permute(0, 2, 1, 3)
-    k = draw(B, N_k + 1, H, D + 4)[:, 1:, :, 4:].permute(0, 2, 1, 3)
-    return [q, k, draw(B, H, D, N_k).transpose(2, 3)]
+    k = draw(B, N_k + 1, H_kv, D + 4)[:, 1:, :, 4:].permute(0, 2, 1, 3)
+    return [q, k, draw(B, H_kv, D, N_k).transpose(2, 3)]
 
 
-def _expanded(draw: Callable, B: int, H: int, N_q: int, N_k: int, D: int) -> list[Tensor]:
+def _expanded(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    H, H_kv = heads
     q = draw(B, H, N_q, 2 * D)[..., ::2]
-    return [q, draw(1, H, N_k, D).expand(B, H, N_k, D), draw(B, 1, N_k, D).expand(B, H, N_k, D)]
+    k, v = draw(1, H_kv, N_k, D), draw(B, 1, N_k, D)
+    return [q, k.expand(B, H_kv, N_k, D), v.expand(B, H_kv, N_k, D)]
 
 
 _LAYOUTS = {"contiguous": _contiguous, "permuted": _permuted, "expanded": _expanded}

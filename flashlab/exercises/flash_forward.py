@@ -1,13 +1,13 @@
 """Cases, budget and hints of ``flash_forward``. Floor: course."""
 
 from collections.abc import Mapping
-from math import ceil
 
 import torch
 
 from flashlab.exercise import Case, Exercise, Inputs, Output, Sizes, Tiles
 from flashlab.exercises.attention_inputs import make_inputs
 from flashlab.exercises.mistakes.flash_forward import MISTAKES
+from flashlab.iocount.bounds import flash_forward_bytes
 from flashlab.reference.honest import honest_attention
 
 
@@ -17,19 +17,9 @@ def honest(inputs: Inputs) -> list[dict[str, torch.Tensor]]:
 
 
 def budget(sizes: Sizes, tiles: Tiles, itemsize: int) -> Mapping[str, tuple[int, int]]:
-    """q read and o, lse written once; k and v read once by every query block."""
-    heads, D, N_q, N_k = sizes["B"] * sizes["H"], sizes["D"], sizes["N_q"], sizes["N_k"]
-    if heads * N_q * N_k == 0:  # no launch
-        return dict.fromkeys(("q", "k", "v", "o", "lse"), (0, 0))
-    queries = heads * N_q * D * itemsize
-    keys = heads * N_k * D * itemsize * ceil(N_q / tiles["BLOCK_M"])
-    return {
-        "q": (queries, 0),
-        "k": (keys, 0),
-        "v": (keys, 0),
-        "o": (0, queries),
-        "lse": (0, heads * N_q * 4),
-    }
+    """q read and o, lse written once; k and v read once by every query block, causal or not."""
+    shape = (sizes[name] for name in ("B", "H", "N_q", "N_k", "D"))
+    return flash_forward_bytes(*shape, tiles["BLOCK_M"], tiles["BLOCK_N"], itemsize)
 
 
 def _sizes(N_q: int, N_k: int, B: int = 1, H: int = 1, D: int = 16, **rest) -> Sizes:

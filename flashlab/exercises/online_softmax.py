@@ -180,7 +180,7 @@ EXERCISE = Exercise(
         "Only then does m_new become m_i.",
         "Lanes beyond the row are loaded as -inf, so that they count for nothing. While a row has "
         "seen only -inf, m_new is -inf and -inf - -inf is NaN: subtract m_safe, which is 0 there. "
-        "At the end l_i is 0 for such a row, and log(0) + -inf is safe only if you take log(1).",
+        "A row of nothing else ends with l_i 0 and lse -inf: guard the subtraction in step 5 too.",
         "Step 3: l_i = tl.exp(m_i - m_safe) * l_i + tl.sum(tl.exp(x - m_safe[:, None]), 1), then "
         "m_i = m_new. Step 4: lse = m_i + tl.log(...), stored to lse_ptr + offs_m under mask_m. "
         "Step 5: p = tl.exp(x - lse[:, None]) where lse is finite.",

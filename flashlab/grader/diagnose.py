@@ -12,6 +12,8 @@ from flashlab.grader.search import Diagnosis, Search
 
 __all__ = ["Diagnosis", "Run", "apply", "diagnose"]
 
+SEARCH = 0.85  # part of the budget for mutants; the rest is for the attention matrix
+
 
 def diagnose(
     exercise: Exercise,
@@ -34,19 +36,26 @@ def diagnose(
         budget_seconds: Time after which nothing new is started.
         run_many: Runs several jobs at once; None runs them one by one.
     """
-    deadline = time.monotonic() + budget_seconds
     if not any(run.failed for run in runs):
         return Diagnosis()
+    start = time.monotonic()
+    search = None
     many = run_many or (lambda jobs: [run_text(*job) for job in jobs])
     try:
         bank = Bank(exercise, solution or sources.solution_text(exercise.slug), many)
-    except KeyError:
-        bank = None
-    if bank and exercise.mistakes:
-        found = Search(bank, runs, deadline).run()
-        if found is not None:
-            return found
-    return _from_structure(exercise, runs, run_text, text, deadline)
+        search = Search(bank, runs, start + SEARCH * budget_seconds)
+    except KeyError:  # a student's bundle holds no solutions
+        pass
+    found = search and search.one()
+    formula = "" if found else structure.formula(runs)
+    if search and not found and not formula:
+        found = search.more()
+    if found:
+        return found
+    shown = time.monotonic() < start + budget_seconds
+    matrix, seen = attention_matrix.ask(exercise, runs, run_text, text) if shown else ([], [])
+    sentences = (structure.describe(runs) + seen)[: structure.MOST]
+    return Diagnosis(formula=formula, structure=sentences, attention_matrix=matrix)
 
 
 def apply(report: Report, diagnosis: Diagnosis) -> None:
@@ -69,18 +78,4 @@ def apply(report: Report, diagnosis: Diagnosis) -> None:
     smallest = wording.smallest_failure(report)
     if smallest is not None:
         report.failing_call = wording.failing_call(report.slug, smallest)
-    report.headline = wording.headline(report)
-
-
-def _from_structure(
-    exercise: Exercise,
-    runs: Sequence[Run],
-    run_text: Callable[..., Raw],
-    text: str,
-    deadline: float,
-) -> Diagnosis:
-    sentences, matrix = structure.describe(runs), []
-    if time.monotonic() < deadline:
-        matrix, seen = attention_matrix.ask(exercise, runs, run_text, text)
-        sentences = (sentences + seen)[: structure.MOST]
-    return Diagnosis(structure=sentences, attention_matrix=matrix)
+    report.headline = wording.headline(report, diagnosis.formula)

@@ -137,6 +137,7 @@ def _keys(call: _Call) -> Iterator[Formula]:
 def _finishes(call: _Call) -> Iterator[Formula]:
     s, m, p, l_sum = call.parts()
     o = p / l_sum.masked_fill(l_sum == 0, 1.0) @ call.v
+    m = m.masked_fill(l_sum == 0, -torch.inf)  # as in a kernel
     lse = (m + torch.log(l_sum))[..., 0]
     yield "o is not divided by the row's sum of weights", {"o": p @ call.v, "lse": lse}
     twice = o / l_sum.masked_fill(l_sum == 0, 1.0)

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -43,6 +43,7 @@ class Gpu:
         exercise, answer: What is graded, and the text.
         tier: "gpu" or "hopper", for the results.
         own_tiles: Tile sizes that the text declares.
+        names: Cases to run; None is all.
         tell: Called with every run as it ends.
     """
 
@@ -52,10 +53,11 @@ class Gpu:
         answer: Answer,
         tier: str,
         own_tiles: dict[str, int],
+        names: Sequence[str] | None,
         tell: Callable[[Run], None],
     ) -> None:
         self.exercise, self.answer, self.tier = exercise, answer, tier
-        self.own_tiles, self.tell = own_tiles, tell
+        self.own_tiles, self.names, self.tell = own_tiles, names, tell
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
@@ -75,6 +77,8 @@ class Gpu:
         """The trials, in the order of the cases."""
         made = []
         for case in self.exercise.cases:
+            if self.names is not None and case.name not in self.names:
+                continue
             tiles = [(self.exercise.tiles(case.pairs[0]), False)]
             if case.own and self.own_tiles:
                 tiles.append((self.own_tiles, True))

@@ -150,7 +150,8 @@ class _Check:
     ) -> None:
         report, exercise, answer = self.report, self.exercise, self.answer
         warm()
-        compiles = exercise.kind in ("triton", "gluon") and names is None
+        kernels = exercise.kind in ("triton", "gluon")
+        compiles = kernels and names is None
         own = any(c.own for c in exercise.cases) and bool(report.own_tiles)
         offline = Offline(exercise, answer.text, answer.filename, own)
         self.stage = Cpu(exercise, answer, report.own_tiles, names, all_cases, progress)
@@ -167,10 +168,10 @@ class _Check:
             offline.finish(report)
         if report.status == "pass":
             self._escapes(tree)
-        if compiles:
-            self._run_compiled(progress)
+        if kernels:
+            self._run_compiled(names, progress)
 
-    def _run_compiled(self, progress: Progress | None) -> None:
+    def _run_compiled(self, names: Sequence[str] | None, progress: Progress | None) -> None:
         """The GPU stage, for a text that passed everything else."""
         report = self.report
         why_not = gpu.available()
@@ -188,7 +189,7 @@ class _Check:
             if progress:
                 progress(len(done), total, f"{run.result.name} on the GPU")
 
-        stage = gpu.Gpu(self.exercise, self.answer, report.tier, report.own_tiles, tell)
+        stage = gpu.Gpu(self.exercise, self.answer, report.tier, report.own_tiles, names, tell)
         total = len(stage.plan())
         report.cases += [run.result for run in stage.run()]
         self.stage.runs += done

@@ -23,10 +23,12 @@ CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
 class Diagnosis:
     """What is known of a failure.
 
-    ``mistake`` holds slug, says, confidence and ``expect``; ``structure`` is sentences.
+    ``mistake`` holds slug, says, confidence and ``expect``; ``formula`` is the wrong formula that
+    gives the numbers, ``structure`` sentences on what they look like.
     """
 
     mistake: dict[str, str] | None = None
+    formula: str = ""
     structure: list[str] = field(default_factory=list)
     attention_matrix: list[list[float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -48,13 +50,16 @@ class Search:
         self.mistakes = [m for m in bank.exercise.mistakes if m.tier == "cpu"]
         self.late = False  # time ran out before all that was wanted had run
 
-    def run(self) -> Diagnosis | None:
-        """The diagnosis, or None if no mistake explains the failure."""
+    def one(self) -> Diagnosis | None:
+        """The one mistake, or class of equal ones, that explains every failing run."""
         table = self._screen([(m,) for m in self.mistakes if self._fits(m)])
+        found = self._full(table)
+        return self._named(found, len(self.failing)) if found else None
+
+    def more(self) -> Diagnosis | None:
+        """Two mistakes at once, or one that explains two failing runs or more."""
+        table = self._complete([(m,) for m in self.mistakes if self._fits(m, alone=False)])
         full = self._full(table)
-        if not full:
-            table = self._complete([(m,) for m in self.mistakes if self._fits(m, alone=False)])
-            full = self._full(table)
         partial = sorted((e for e in table if any(table[e])), key=lambda e: -sum(table[e]))
         if not full and len(self.failing) > 1:
             full = self._pair(table, partial)

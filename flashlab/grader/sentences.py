@@ -63,7 +63,7 @@ def raised(status: str, types: list[str], message: str, error: dict[str, Any]) -
     if name == "RecursionError":
         return "RecursionError: a function calls itself without end"
     if "KernelError" in types:
-        return message
+        return message.split("\n  at ")[0]  # the line is told apart
     return f"{name}: {_first(message)}"
 
 

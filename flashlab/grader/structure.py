@@ -4,8 +4,7 @@ Each finding is one concrete sentence: which calls fail, which heads, rows and c
 formula or factor gives the numbers that came.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,21 +12,22 @@ from torch import Tensor
 from flashlab.error_budget import as_fp64
 from flashlab.grader import formulas
 from flashlab.grader.bank import Run
+from flashlab.grader.conditions import condition
 from flashlab.grader.factors import factor
 from flashlab.grader.wording import numbers
 
 MOST = 4  # sentences of a report
 CLOSE = 2e-3  # relative distance to a formula
-Sizes = Mapping[str, Any]
 
 
 def describe(runs: Sequence[Run]) -> list[str]:
     """Up to four sentences, the most telling first; empty if nothing stands out."""
-    failing = [r for r in runs if r.failed]
-    numeric = [r for r in failing if r.raw.status == "ran"]
+    numeric = _numeric(runs)
     found: list[str] = []
     if numeric:
-        found += _formula(numeric) or factor(numeric)
+        said = formula(runs)
+        opening = "The numbers are " if said.startswith("as if") else ""
+        found += [f"{opening}{said}."] if said else factor(numeric)
         found += _one_output(numeric)
     found += condition(runs)
     if numeric:
@@ -35,100 +35,25 @@ def describe(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(found))[:MOST]
 
 
-def condition(runs: Sequence[Run]) -> list[str]:
-    """The property of sizes or tiles that all failing runs have and no passing run has."""
-    failing = [r for r in runs if r.failed]
-    passing = [r for r in runs if r.result.status == "pass"]
-    if not failing or not passing:
-        return []
-    for sentence, test in CONDITIONS:
-        if all(_holds(test, r) for r in failing) and not any(_holds(test, r) for r in passing):
-            return [sentence]
-    return []
-
-
-def _odd(length: str, tile: str) -> Callable[[Sizes, Mapping[str, int]], bool]:
-    return lambda s, t: s[length] % t[tile] != 0
-
-
-CONDITIONS: tuple[tuple[str, Callable[[Sizes, Mapping[str, int]], bool]], ...] = (
-    (
-        "Only calls with rows that see no key fail (causal, more queries than keys).",
-        lambda s, t: s["causal"] and s["N_q"] > s["N_k"],
-    ),
-    (
-        "Only causal calls whose numbers of queries and keys differ fail.",
-        lambda s, t: s["causal"] and s["N_q"] != s["N_k"],
-    ),
-    (
-        "Only causal calls with BLOCK_M different from BLOCK_N fail: look at the loop's bounds.",
-        lambda s, t: s["causal"] and t["BLOCK_M"] != t["BLOCK_N"],
-    ),
-    ("Only causal calls fail.", lambda s, t: bool(s["causal"])),
-    ("Only calls that are not causal fail.", lambda s, t: not s["causal"]),
-    (
-        "It is right whenever BLOCK_M equals BLOCK_N, and wrong where they differ.",
-        lambda s, t: t["BLOCK_M"] != t["BLOCK_N"],
-    ),
-    (
-        "Only calls whose number of keys is not a multiple of BLOCK_N fail.",
-        _odd("N_k", "BLOCK_N"),
-    ),
-    (
-        "Only calls whose number of queries is not a multiple of BLOCK_M fail.",
-        _odd("N_q", "BLOCK_M"),
-    ),
-    ("Only lengths that are not a multiple of BLOCK fail.", _odd("N", "BLOCK")),
-    ("Only calls with several query heads per key head fail.", lambda s, t: s["H_kv"] < s["H"]),
-    ("Only calls with more than one batch or head fail.", lambda s, t: s["B"] * s["H"] > 1),
-    (
-        "Only calls with more than one tile of keys fail: one tile alone is right.",
-        lambda s, t: s["N_k"] > t["BLOCK_N"],
-    ),
-    (
-        "Only calls with more than one tile of queries fail.",
-        lambda s, t: s["N_q"] > t["BLOCK_M"],
-    ),
-    ("Only lengths of more than one BLOCK fail.", lambda s, t: s["N"] > t["BLOCK"]),
-    (
-        "Only calls whose D is not a power of two fail.",
-        lambda s, t: s["D"] & (s["D"] - 1) != 0,
-    ),
-    (
-        "Only calls whose numbers of queries and keys differ fail.",
-        lambda s, t: s["N_q"] != s["N_k"],
-    ),
-    (
-        "Only tensors that are not contiguous fail: look at the strides.",
-        lambda s, t: s.get("layout", "contiguous") != "contiguous",
-    ),
-)
-
-
-def _holds(test: Callable[[Sizes, Mapping[str, int]], bool], run: Run) -> bool:
-    """The test on a run; sizes that were left out count as 1 head, not causal."""
-    sizes = {"B": 1, "H": 1, "causal": False} | dict(run.result.sizes)
-    sizes.setdefault("H_kv", sizes["H"])
-    try:
-        return bool(test(sizes, run.tiles))
-    except (KeyError, TypeError, ZeroDivisionError):
-        return False
-
-
-def _formula(runs: Sequence[Run]) -> list[str]:
-    """The wrong formulas that give the numbers of every run looked at."""
-    runs = [r for r in runs if formulas.applies(r.inputs) and "o" in r.reference][:3]
+def formula(runs: Sequence[Run]) -> str:
+    """The wrong formula whose numbers every failing run returned; empty if there is none."""
+    numeric = _numeric(runs)
+    if not numeric or any(r.failed and r.raw.status != "ran" for r in runs):
+        return ""
+    if not all(formulas.applies(r.inputs) and "o" in r.reference for r in numeric):
+        return ""
     alive: list[str] | None = None
-    for run in runs:
-        fits = [
-            s for s, made in formulas.wrong_formulas(run.inputs, run.tiles) if _fits(run, made)
-        ]
+    for run in numeric:
+        if alive == []:
+            break
+        made = formulas.wrong_formulas(run.inputs, run.tiles)
+        fits = [sentence for sentence, outputs in made if _fits(run, outputs)]
         alive = fits if alive is None else [s for s in alive if s in fits]
-    if not alive:
-        return []
-    sentence = alive[0]
-    opening = "The numbers are " if sentence.startswith("as if") else ""
-    return [f"{opening}{sentence}."]
+    return alive[0] if alive else ""
+
+
+def _numeric(runs: Sequence[Run]) -> list[Run]:
+    return [r for r in runs if r.failed and r.raw.status == "ran"]
 
 
 def _fits(run: Run, made: Mapping[str, Tensor]) -> bool:

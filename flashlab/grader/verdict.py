@@ -176,6 +176,9 @@ def _returned(exercise: Exercise, run: Run) -> Fields | None:
 
 
 def _wrong_item(run: Run, output: Any, item: dict[str, Any]) -> str:
+    device = "cpu" if run.trial.tier == "cpu" else "cuda"
+    if "device" in item and item["device"] != device:
+        return sentences.differs(output.name, "device", item["device"], device)
     if "array" not in item:
         return sentences.not_a_tensor(
             output.name, str(item.get("type")), bool(item.get("subclass"))

@@ -23,12 +23,20 @@ FACTS = {
 }
 
 
-def headline(report: Report) -> str:
-    """The first sentence a person reads: the mistake when one is known, else the status's fact."""
+def headline(report: Report, formula: str = "") -> str:
+    """The first sentence a person reads: the mistake when one is known, else the status's fact.
+
+    Args:
+        report: A report, but for its headline.
+        formula: The wrong formula that gives the numbers, if one was found.
+    """
     if report.mistake:
         return HEDGES.get(report.mistake.get("confidence", ""), "") + report.mistake["says"]
     if report.status == "pass":
         return f"All {len(report.cases)} runs of {report.slug} pass{_tier(report)}."
+    if formula:
+        join = "" if formula.startswith("as if") else ":"
+        return f"{report.slug} gives wrong numbers{join} {formula}."
     case = report.first_failure
     fact = FACTS.get(report.status, report.status)
     if case is None:

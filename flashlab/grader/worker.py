@@ -70,16 +70,16 @@ class Run:
             request["filename"], request["torch_allowed"], FOREIGN, iocount.expect_output
         )
         self.launches: list[dict[str, Any]] = []
+        self.arrays: list[torch.Tensor] = []
         self.header: dict[str, Any] = {"run": request["run"], "arrays": []}
 
     def reply(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """Run everything asked for; header and returned arrays."""
         sys.stdout = sys.stderr = _Printed()
         sums = {name: _checksum(t) for name, t in self.inputs.items()}
-        arrays: list[torch.Tensor] = []
         start = time.monotonic()
         try:
-            arrays = self._run()
+            self._run()
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: said which
             self.header["error"] = describe(error, self.request["filename"])
         self.header |= {
@@ -88,11 +88,18 @@ class Run:
             "copies": self.watch.copies,
             "largest": self.watch.largest,
             "launches": self.launches,
-            "modified": [n for n, t in self.inputs.items() if _checksum(t) != sums[n]],
+            "modified": self._modified(sums),
         }
-        return self.header, arrays
+        return self.header, self.arrays
 
-    def _run(self) -> list[torch.Tensor]:
+    def _modified(self, sums: dict[str, int]) -> list[str]:
+        """Inputs whose bytes are not what they were."""
+        try:
+            return [n for n, t in self.inputs.items() if _checksum(t) != sums[n]]
+        except RuntimeError:  # after an illegal access a GPU answers nothing more
+            return []
+
+    def _run(self) -> None:
         request = self.request
         if self.on_cpu:  # a compiler writes files and starts programs
             audit.Audit(self.watch)
@@ -103,6 +110,7 @@ class Run:
             function = getattr(module, request["function"])
             returned, tally = self._call(function, "forward")
             self.header["returned"], arrays = contents(returned)
+            self.arrays = arrays
             self.header["arrays"] = [protocol.spec(str(i), a) for i, a in enumerate(arrays)]
             if tally is not None:
                 self.header |= self._counted(returned, tally)
@@ -112,7 +120,6 @@ class Run:
                 same = self.header.setdefault("same", [True] * len(arrays))
                 for i, (a, b) in enumerate(zip(arrays, again, strict=False)):
                     same[i] &= a.shape == b.shape and _checksum(a) == _checksum(b)
-        return arrays
 
     def _call(self, function: Any, order: str) -> tuple[Any, iocount.Tally | None]:
         arguments = {
@@ -166,13 +173,13 @@ def contents(
         one: dict[str, Any] = {"type": type(item).__name__}
         if type(item) is torch.Tensor:
             one |= {
-                "array": len(arrays),
                 "dtype": str(item.dtype).removeprefix("torch."),
                 "shape": list(item.shape),
                 "device": item.device.type,
             }
-            copy = torch.empty(item.shape, dtype=item.dtype)
-            arrays.append(copy.copy_(item.detach()))
+            if item.device.type in ("cpu", "cuda"):
+                one["array"] = len(arrays)
+                arrays.append(torch.empty(item.shape, dtype=item.dtype).copy_(item.detach()))
         elif isinstance(item, torch.Tensor):
             one["subclass"] = True
         else:

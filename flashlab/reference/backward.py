@@ -153,6 +153,82 @@ def flash_backward_dq(
     return (_scale(q, sm_scale) * (ds @ k_)).to(q.dtype)
 
 
+def flash2_backward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    do: Tensor,
+    *,
+    causal: bool = False,
+    sm_scale: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of attention from what its forward pass saved, with grouped heads.
+
+    delta_i = sum_d do_id * o_id;  s_ij = sm_scale * q_i . k_j;
+    p_ij = exp(s_ij - lse_i), 0 where query i does not see key j;
+    ds_ij = p_ij * (do_i . v_j - delta_i);  dq_i = sm_scale * sum_j ds_ij * k_j;
+    dv_j = sum p_ij * do_i and dk_j = sm_scale * sum ds_ij * q_i over the queries of the group.
+
+    Args:
+        q: [B, H, N_q, D]; queries; float16, bfloat16 or float32 (here also float64); any strides;
+            a kernel takes D from 1 to 256.
+        k: [B, H_kv, N_k, D]; keys; H_kv divides H, and query head h reads key head
+            h // (H / H_kv); dtype and device of q.
+        v: [B, H_kv, N_k, D]; values; dtype and device of q.
+        o: [B, H, N_q, D]; output of the forward pass; dtype and device of q.
+        lse: [B, H, N_q]; log-sum-exp of the scores, in nats; float32; -inf for a query that sees
+            no key.
+        do: [B, H, N_q, D]; gradient of o; dtype and device of q; any strides, 0 too.
+        causal: query i sees the keys j <= i + N_k - N_q (the last query sees every key).
+        sm_scale: factor of the scores; None means 1/sqrt(D).
+
+    Returns:
+        dq: [B, H, N_q, D]; dtype of q; 0 for a query that sees no key.
+        dk: [B, H_kv, N_k, D]; dtype of q; summed over the query heads that share the key head.
+        dv: [B, H_kv, N_k, D]; dtype of q; likewise. Any of B, H, N_q and N_k may be 0.
+
+    Raises:
+        ValueError: a tensor is not such a one, or its dtype, device or shape does not fit the
+            others.
+
+    Source: Dao 2023 (FlashAttention-2), Algorithm 2; Ainslie et al. 2023 (grouped heads).
+    """
+    check_grouped_inputs(q, k, v, o=o, do=do)
+    check_statistics(q, lse=lse)
+    high = torch.promote_types(q.dtype, torch.float32)
+    q_, o_, do_ = (x.to(high) for x in (q, o, do))
+    group = q.shape[1] // max(1, k.shape[1])
+    k_, v_ = (x.to(high).repeat_interleave(group, dim=1) for x in (k, v))
+    p, ds = _weights(q_, k_, v_, do_, lse, (do_ * o_).sum(3), causal, sm_scale)
+    dq, dk = ds @ k_, ds.transpose(2, 3) @ q_
+    dk, dv = (x.unflatten(1, k.shape[1:2] + (-1,)).sum(2) for x in (dk, p.transpose(2, 3) @ do_))
+    scale = _scale(q, sm_scale)
+    return (scale * dq).to(q.dtype), (scale * dk).to(q.dtype), dv.to(q.dtype)
+
+
+def check_grouped_inputs(q, k, v, **like_q):
+    """Raise a ValueError unless k and v have heads that divide q's, and the others q's shape."""
+    for name, x in {"q": q, "k": k, "v": v, **like_q}.items():
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[3] < 1:
+            came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"{name} must be a tensor [B, H, N, D] with D >= 1, not {came}")
+        if x.dtype not in DTYPES:
+            raise ValueError(f"{name} must have a dtype of {DTYPES}, not {x.dtype}: cast it")
+        if x.dtype != q.dtype or x.device != q.device:
+            wanted, came = f"{q.dtype} on {q.device}", f"{x.dtype} on {x.device}"
+            raise ValueError(f"{name} must be {wanted} like q, not {came}: move or cast it")
+    B, H, _, D = q.shape
+    if list(k.shape) != [B, k.shape[1], k.shape[2], D] or H % max(1, k.shape[1]):
+        wanted = f"[{B}, H_kv, N_k, {D}] with H_kv a divisor of {H}"
+        raise ValueError(f"k must have shape {wanted}, not {list(k.shape)}")
+    for name, x, like, other in (("v", v, "k", k), *((n, x, "q", q) for n, x in like_q.items())):
+        wanted, came = list(other.shape), list(x.shape)
+        if came != wanted:
+            raise ValueError(f"{name} must have shape {wanted} like {like}, not {came}")
+
+
 def check_backward_inputs(q, k, v, do, lse, delta):
     """Raise a ValueError that says which tensor does not fit, and what came."""
     check_inputs(q, k, v)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from flashlab import sources
-from flashlab.grader import bank, diagnose, structure, wording
+from flashlab.grader import bank, conditions, diagnose, wording
 from flashlab.grader.report import CaseResult, Report
 
 spec = importlib.util.spec_from_file_location(
@@ -214,6 +214,13 @@ def test_formulas_say_what_the_numbers_are(name):
     assert words in " ".join(found.structure), found.structure
 
 
+def test_a_wrong_formula_is_in_the_headline():
+    report = Report("flash", "cpu", "wrong", "")
+    found = explain(broken(FORMULAS["no causal"][0]), exercise=NO_BANK)
+    diagnose.apply(report, found)
+    assert report.headline == "flash gives wrong numbers as if causal were ignored."
+
+
 CONDITIONS = {
     "causal": (("w = torch.exp2(t - ref)", "w = torch.exp2(t - ref) * (0.9 if causal else 1)"),),
     "batch or head": (("return o.to", "o[1:] = 0\n    return o.to"),),
@@ -296,4 +303,4 @@ def test_headline_of_a_fault_names_argument_and_line():
 
 
 def test_condition_needs_passing_runs():
-    assert structure.condition([r for r in tiny.grade(broken(SCALE)) if r.failed]) == []
+    assert conditions.condition([r for r in tiny.grade(broken(SCALE)) if r.failed]) == []

@@ -19,6 +19,7 @@ SAYS = {
     "empty_body": "got None",
     "wrong_shape": "shape [16], got [17]",
     "wrong_dtype": "float64",
+    "wrong_device": "device cpu, got meta",
     "wrong_count": "got tuple of 2",
     "misspelt_name": "'vector_scales': rename it",
     "wrong_signature": "vector_scale(x, a), got vector_scale(x, factor)",

@@ -149,7 +149,7 @@ SUMS = (
         _P_T,
         "p_t = p.to(do.dtype)",
         "one-tile",
-        "compile",
+        "crash",
         "p is not transposed: dv sums over queries, so the dot needs [BLOCK_N, BLOCK_M] first.",
     ),
     Mistake(

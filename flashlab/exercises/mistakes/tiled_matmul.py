@@ -139,7 +139,7 @@ _PRODUCT = (
         _DOT,
         'acc = tl.dot(b, a, acc, input_precision="ieee")',
         "one-tile",
-        "wrong",
+        "compile",
         "The factors are swapped: tl.dot(b, a) is another product.",
     ),
     Mistake(
@@ -147,7 +147,7 @@ _PRODUCT = (
         _DOT,
         "acc += a * b",
         "one-tile",
-        "wrong",
+        "compile",
         "a * b multiplies element by element: a matrix product is tl.dot(a, b).",
     ),
     Mistake(
@@ -183,15 +183,15 @@ _STORING = (
         _C_PTRS,
         "c_ptrs = c_ptr + offs_m[:, None] * stride_cn + offs_n[None, :] * stride_cm",
         "one-tile",
-        "wrong",
+        "race",
         "The strides of c are swapped: its transpose is stored.",
     ),
     Mistake(
         "strides-of-a-for-c",
         _C_PTRS,
         "c_ptrs = c_ptr + offs_m[:, None] * stride_am + offs_n[None, :] * stride_ak",
-        "grid",
-        "race",
+        "one-tile",
+        "oob",
         "c is addressed with the strides of a.",
     ),
 )

@@ -88,7 +88,7 @@ _KERNEL = (
         "z = a * x + y",
         "one-block",
         "wrong",
-        "The factor stands at the wrong vector: z is a * x + y.",
+        "The factor is at the wrong vector, or x and y are swapped in the launch: z is a * x + y.",
     ),
     Mistake(
         "factor-missing",
@@ -140,14 +140,6 @@ _LAUNCH = (
         "three-blocks",
         "uninitialised",
         "A single program is started, so only the first block is computed.",
-    ),
-    Mistake(
-        "inputs-swapped",
-        "triad_kernel[grid](x, y, z, x.stride(0), y.stride(0),",
-        "triad_kernel[grid](y, x, z, y.stride(0), x.stride(0),",
-        "one-block",
-        "wrong",
-        "x and y are passed in the wrong order: the kernel computes y + a * x.",
     ),
 )
 
