@@ -66,20 +66,13 @@ OUTPUT = (
         "p is float32 and v is not: cast p to v.dtype before the dot.",
     ),
     Mistake(
-        "p-in-fp16",
+        "fp16-inside",
         "tl.dot(p.to(v.dtype), v,",
         "tl.dot(p.to(tl.float16), v.to(tl.float16),",
         "fp32",
         "wrong",
-        "p and v are cast to fp16 whatever the dtype of v is.",
-    ),
-    Mistake(
-        "output-in-fp16",
-        _DIVIDE,
-        "acc = (acc * (1.0 / l_safe)[:, None]).to(tl.float16).to(tl.float32)",
-        "fp32",
-        "wrong",
-        "acc passes through fp16 after every tile: keep it in fp32 until the store.",
+        "p or acc passes through fp16 though the inputs are float32: cast p to v.dtype and keep "
+        "acc in fp32 until the store.",
     ),
     Mistake(
         "lse-without-maximum",
