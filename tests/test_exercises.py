@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from flashlab import exercises, iocount, numerics, sources
 from flashlab.exercise import Case, Exercise, Mistake
 from flashlab.grader import sentences, trials
+from flashlab.grader.trivial import trivial
 from flashlab.holes import without_markers
 from flashlab.loading import load_module
 
@@ -127,16 +128,6 @@ def test_mistake_fails_the_case_it_breaks_as_declared(exercise: Exercise, mistak
     # In a check the offline compiler refuses first; without it, the interpreter may just crash.
     expected = {"compile": ("compile", "crash")}.get(mistake.expect, (mistake.expect,))
     assert failed[0] in expected, failed[1]
-
-
-def trivial(inputs: dict, first: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Answers for the first output that need no thought."""
-    answers = {"zeros": torch.zeros_like(first)}
-    v = inputs.get("v")
-    if v is not None and v.shape[2]:
-        answers["mean of V"] = v.double().mean(2, keepdim=True).expand(first.shape)
-        answers["V[0]"] = v.double()[:, :, :1].expand(first.shape)
-    return answers
 
 
 @pytest.mark.parametrize(
