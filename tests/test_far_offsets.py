@@ -6,7 +6,7 @@ import torch
 
 from flashlab import iocount, sources
 from flashlab.loading import load_module
-from flashlab.reference import attention, vector
+from flashlab.reference import attention, matmul, merge, softmax, vector
 
 
 def solution(slug):
@@ -19,7 +19,8 @@ def spread(x, axis):
     stride[axis] = 2**31 // (x.shape[axis] - 1) + 16
     last = sum((n - 1) * s for n, s in zip(x.shape, stride, strict=True))
     assert last > 2**31
-    storage = torch.from_numpy(np.empty(last + 1, np.float16))  # torch.empty would be filled
+    kind = {torch.float16: np.float16, torch.float32: np.float32}[x.dtype]
+    storage = torch.from_numpy(np.empty(last + 1, kind))  # torch.empty would be filled
     return storage.as_strided(x.shape, stride).copy_(x)
 
 
@@ -47,3 +48,60 @@ def test_vector_scale():
     with iocount.count_io():
         y = module.vector_scale(x, 1.5)
     assert torch.equal(y, vector.vector_scale(x, 1.5))
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_triad(name):
+    generator = torch.Generator().manual_seed(0)
+    call = {n: torch.randn(40, generator=generator).half() for n in "xy"}
+    expected = vector.triad(**call, a=1.5)
+    call[name] = spread(call[name], 0)
+    module = solution("triad")
+    module.BLOCK = 16
+    with iocount.count_io():
+        z = module.triad(**call, a=1.5)
+    assert (z - expected).abs().max() < 4e-3
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["row", "column"])
+@pytest.mark.parametrize("slug", ["row_softmax", "online_softmax"])
+def test_softmax(slug, axis):
+    x = torch.randn(9, 20, generator=torch.Generator().manual_seed(0)).half()
+    module = solution(slug)
+    module.BLOCK_M, module.BLOCK_N = 4, 16
+    with iocount.count_io():
+        got = getattr(module, slug)(spread(x, axis))
+    p = got if slug == "row_softmax" else got[0]
+    assert (p - softmax.row_softmax(x)).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_tiled_matmul(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {n: torch.randn(20, 20, generator=generator).half() for n in "ab"}
+    expected = matmul.tiled_matmul(**call)
+    call[name] = spread(call[name], axis)
+    module = solution("tiled_matmul")
+    module.BLOCK_M = module.BLOCK_N = module.BLOCK_K = 16
+    with iocount.count_io():
+        c = module.tiled_matmul(**call)
+    assert (c - expected).abs().max() < 2e-2
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3], ids=["part", "batch", "head", "row"])
+@pytest.mark.parametrize("name", ["o", "lse"])
+def test_merge_partials(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {
+        "o": torch.randn(2, 2, 2, 20, 16, generator=generator).half(),
+        "lse": torch.randn(2, 2, 2, 20, generator=generator),
+    }
+    expected, expected_lse = merge.merge_partials(**call)
+    call[name] = spread(call[name], axis)
+    module = solution("merge_partials")
+    module.BLOCK_M = 16
+    with iocount.count_io():
+        o, lse = module.merge_partials(**call)
+    assert (o - expected).abs().max() < 4e-3
+    assert (lse - expected_lse).abs().max() < 1e-5
