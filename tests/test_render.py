@@ -93,6 +93,10 @@ def test_io_over_its_budget_is_shown():
     assert re.search(r"lse +0 +0 +320 +320 +ok", report_text(samples.passed()))
 
 
+def test_architectures_with_the_same_fact_are_named_together():
+    assert "Compiled sm_80, sm_90: 24 KiB shared" in report_text(samples.passed())
+
+
 def test_what_did_not_run_is_no_pass():
     assert "Not run  compiled run and speed: no GPU" in report_text(samples.passed())
 
@@ -198,5 +202,5 @@ def test_many_tiles_are_cut():
     report.cases[1].where.tile_map = [[2.0, 0.0]] * 20
     assert "... and 12 more rows of tiles" in report_text(report)
     report.cases[1].where.tile_map = [[2.0]] * 20
-    assert "░░" * 20 in report_text(report) and "left to right" in report_text(report)
+    assert "░░" * 20 in report_text(report) and "rows from left to right" in report_text(report)
     assert terminal.SHADES[1] == "░░"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from flashlab.grader.report import CaseResult, Report
 
+SCREEN = 78  # a longer call is broken in two lines
 HEDGES = {"certain": "", "likely": "Very likely: ", "possible": "Possibly: "}
 FACTS = {
     "unfilled": "is not filled in yet",
@@ -56,8 +57,11 @@ def smallest_failure(report: Report) -> CaseResult | None:
 def failing_call(slug: str, case: CaseResult) -> str:
     """Python text that repeats one run in a notebook or in Python."""
     tiles = ", ".join(f'"{name}": {size}' for name, size in case.tiles.items())
-    shown = f", tiles={{{tiles}}}" if tiles else ""
-    return f'import flashlab\nflashlab.debug("{slug}", "{case.name}"{shown})'
+    start, end = f'flashlab.debug("{slug}", "{case.name}"', f"tiles={{{tiles}}})"
+    if not tiles:
+        return f"import flashlab\n{start})"
+    gap = ", " if len(start) + len(end) < SCREEN else ",\n    "
+    return f"import flashlab\n{start}{gap}{end}"
 
 
 def numbers(values: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flashlab.errormap import MAX_ROWS
 from flashlab.exercise import GROUPS
@@ -133,19 +134,22 @@ def file_graded(report: Report) -> str:
 
 
 def resources(report: Report) -> list[str]:
-    """One phrase for each architecture: fits with how much, or what the compiler said."""
-    found = []
+    """A phrase for every fact, with the architectures that it holds for: fits, or what failed."""
+    found: dict[str, list[str]] = {}
     for row in report.resources:
-        arch = one_line(row.get("arch", "?"))
+        arch = one_line(row.get("arch", "?"), 24)
         name = arch if arch.startswith("sm_") else f"sm_{arch}"
-        if row.get("error"):
-            found.append(f"{name}: {one_line(row['error'], 160)}")
-            continue
-        shared = row.get("shared", row.get("shared_bytes"))
-        fact = "compiles" if shared is None else f"{shared / 1024:.0f} KiB shared"
-        spills = row.get("spills", row.get("spill_bytes"))
-        found.append(f"{name} {fact}" + (f", spills {spills} B" if spills else ""))
-    return found
+        found.setdefault(_resource(row), []).append(name)
+    return [f"{', '.join(names)}: {fact}" for fact, names in found.items()]
+
+
+def _resource(row: dict[str, Any]) -> str:
+    if row.get("error"):
+        return one_line(row["error"], 160)
+    shared = row.get("shared", row.get("shared_bytes"))
+    fact = "compiles" if shared is None else f"{shared / 1024:.0f} KiB shared"
+    spills = row.get("spills", row.get("spill_bytes"))
+    return fact + (f", spills {spills} B" if spills else "")
 
 
 def last_lines(text: str, most: int, longest: int = 120) -> Sequence[str]:

@@ -155,7 +155,11 @@ def _tile_picture(spot: Where, ascii_only: bool) -> Text:
         picture.append("\n")
     if len(rows) > summary.MOST_TILES:
         picture.append(f"... and {len(rows) - summary.MOST_TILES} more rows of tiles\n")
-    axes = "tiles from left to right" if len(rows) == 1 else "tiles of rows down, columns across"
+    axes = (
+        "tiles of rows from left to right"
+        if len(rows) == 1
+        else "tiles of rows down, columns across"
+    )
     picture.append(f"{axes}\n{LEGEND.format(*shades)}", style="dim")
     return picture
 

@@ -291,6 +291,17 @@ def test_smallest_failure_and_row_numbers():
     assert wording.numbers([5]) == "5"
 
 
+def test_failing_call_fits_a_screen_and_is_python():
+    for name, tiles, lines in [
+        ("a", {}, 2),
+        ("a", {"BLOCK": 16}, 2),
+        ("a" * 40, {"BLOCK": 16}, 3),
+    ]:
+        call = wording.failing_call("flash_forward", CaseResult(name, "core", tiles, {}, "wrong"))
+        compile(call, "<call>", "exec")
+        assert len(call.splitlines()) == lines and max(map(len, call.splitlines())) <= 80
+
+
 def test_headline_of_a_fault_names_argument_and_line():
     report = Report("flash", "cpu", "oob", "")
     detail = "k is read at offset 336 outside its 336 elements"
