@@ -1,6 +1,9 @@
 """What every test gets: a home and a workspace of its own, and fresh memory full of NaN."""
 
 import os
+import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +12,11 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL_HOME = Path.home()
+WORKSPACES = [ROOT / "work", REAL_HOME / "flashlab-work"]
+if "FLASHLAB_WORK" in os.environ:
+    WORKSPACES.append(Path(os.environ["FLASHLAB_WORK"]))
+OURS = re.compile("flashlab|jupyter|ipython|triton|matplotlib|torch|npm|nv|chrom")
+CACHES = Path(tempfile.mkdtemp(prefix="flashlab-tests-"))  # fonts and compiled kernels, shared
 # Repeated with the other supported sets of versions: what touches Triton, numpy or IPython.
 CORE = (
     "aot device entry exercise fill hardware iocount kernels notebook numerics pipeline "
@@ -22,6 +30,13 @@ def pytest_configure() -> None:
     The private setter: ``torch.use_deterministic_algorithms`` imports the compiler first.
     """
     torch._C._set_deterministic_algorithms(True, warn_only=True)
+    os.environ["MPLBACKEND"] = "agg"
+    os.environ["MPLCONFIGDIR"] = str(CACHES / "matplotlib")
+    os.environ["TRITON_CACHE_DIR"] = str(CACHES / "triton")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(CACHES, ignore_errors=True)
 
 
 def _is_core(path: Path) -> bool:
@@ -51,9 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_home(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, caches: Path
-) -> Path:
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new home folder, and a workspace in it that nothing has made yet; returns the home."""
     home = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
@@ -61,18 +74,9 @@ def own_home(
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("FLASHLAB_WORK", str(home / "work"))
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setenv("MPLCONFIGDIR", str(caches / "matplotlib"))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(caches / "triton"))
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     return home
-
-
-@pytest.fixture(scope="session")
-def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Caches that tests may share: compiled kernels, fonts."""
-    return tmp_path_factory.mktemp("caches")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,13 +91,14 @@ def learners_files_stay_untouched() -> Iterator[None]:
 
 
 def _learners_files() -> dict[Path, float]:
-    """Files of the real workspaces with their times; names alone in the home folder.
+    """Files of the real workspaces with their times; in the home folder what we might make there.
 
-    Other programs write there meanwhile, so that times say nothing.
+    Other programs write there meanwhile, so only names count.
     """
     found = {}
-    for workspace in (ROOT / "work", REAL_HOME / "flashlab-work"):
+    for workspace in WORKSPACES:
         found |= {path: path.stat().st_mtime for path in workspace.rglob("*") if path.is_file()}
-    for folder in ("", ".config", ".local/share"):
-        found |= dict.fromkeys((REAL_HOME / folder).glob("*"), 0.0)
+    for folder in ("", ".config", ".cache", ".local/share"):
+        names = [path for path in (REAL_HOME / folder).glob("*") if OURS.search(path.name)]
+        found |= dict.fromkeys(names, 0.0)
     return found
