@@ -135,13 +135,9 @@ def _runs(cases: Sequence[CaseResult]) -> str:
         good = case.status == "pass"
         mark = f'<span class="fl-{"yes" if good else "no"}">{"✔" if good else "✘"}</span>'
         detail = "" if good else _line(case.detail or case.why, 240)
-        cells = (
-            _line(case.group),
-            _line(summary.run_name(case)),
-            f"{mark} {_line(case.status)}",
-            detail,
-        )
-        rows.append("".join(f"<td>{cell}</td>" for cell in cells))
+        cells = (_line(case.group), _line(summary.run_name(case)), f"{mark} {_line(case.status)}")
+        kept = "".join(f"<td class='fl-keep'>{cell}</td>" for cell in cells)
+        rows.append(f"{kept}<td>{detail}</td>")
     return _table(("Group", "Run", "Status", "What came"), rows) if rows else ""
 
 

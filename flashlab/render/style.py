@@ -44,6 +44,7 @@ user-select:text}}
 border-top:1px solid var(--fl-line);background:none;vertical-align:top}}
 {r} th{{color:var(--fl-soft);font-weight:600;white-space:nowrap}}
 {r} table .fl-num{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}}
+{r} .fl-keep{{white-space:nowrap}}
 {r} .fl-no{{color:var(--fl-orange);font-weight:700}}{r} .fl-yes{{color:var(--fl-green)}}
 {r} svg{{display:block;max-width:100%;height:auto;margin:4px 0}}
 {r} svg text{{fill:var(--fl-ink);font:11px system-ui,sans-serif}}
