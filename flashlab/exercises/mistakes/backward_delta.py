@@ -76,14 +76,6 @@ MISTAKES = (
         "so turn them into fp32 first.",
     ),
     Mistake(
-        "sum-in-fp16",
-        _SUM,
-        "delta = tl.sum(product.to(tl.float16), 1)",
-        "one-block",
-        "wrong",
-        "The products are rounded to fp16 before they are summed.",
-    ),
-    Mistake(
         "row-mask-one-too-many",
         "mask_m = offs_m < N_q",
         "mask_m = offs_m <= N_q",
