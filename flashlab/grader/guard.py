@@ -48,7 +48,7 @@ class Watch:
         self.breaches: list[dict[str, Any]] = []
         self.copies: list[dict[str, Any]] = []
         self.fresh: list[torch.Tensor] = []  # what empty() made, kept alive
-        self.largest: list[int] = [0, 0]  # of the last two axes of any result, at the same time
+        self.shapes: dict[str, int] = {}  # "rows x columns" of torch results -> first line
         self.armed = False
         self._modes = (_Dispatch(self), _Function(self))
 
@@ -105,10 +105,8 @@ class _Dispatch(TorchDispatchMode):
         if any(word in name for word in _ATTENTION):
             watch.breach("attention", name, line)
         elif watch.torch_allowed:
-            if isinstance(result, torch.Tensor) and result.dim() > 1:
-                shape = list(result.shape[-2:])
-                if min(shape) > min(watch.largest):
-                    watch.largest = shape
+            if isinstance(result, torch.Tensor) and result.dim() > 1 and len(watch.shapes) < 4096:
+                watch.shapes.setdefault("{} x {}".format(*result.shape[-2:]), line)
         elif name in _COPY:
             watch.copies.append({"op": name, "line": line, "nbytes": _nbytes(result)})
         elif name not in _ALLOCATE | _FREE and not _is_view(func) and _floats(args, kwargs):

@@ -71,7 +71,10 @@ class Offline:
             report.status = "compile"
         elif bad:
             targets = ", ".join(sorted({f"sm_{row.arch}" for row in bad}))
-            report.notes.append(f"Does not run on {targets}: {detail}")
+            report.notes.append(f"Does not run on {targets}: {detail.rstrip('.')}.")
+        spills = ", ".join(f"sm_{row.arch}" for row in self.rows if row.spill_bytes)
+        if spills:
+            report.notes.append(f"Spills registers on {spills}: use smaller tiles or more warps.")
 
     def _mark(self, case: CaseResult) -> None:
         """Give a case the compiler's refusal as its status."""

@@ -1,6 +1,6 @@
 """Points of a check, part by part (design: section 4). Floor: course."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flashlab.exercise import Exercise
 from flashlab.grader.report import CaseResult, Report
@@ -54,22 +54,33 @@ def io_share(exercise: Exercise, report: Report, runs: Sequence[Run]) -> float:
         moved = sum(map(sum, result.io.values()))
         ratio = moved / allowed if allowed else float(moved > 0) * 2
         if ratio > worst:
-            worst, said = ratio, _excess(result, budget, ratio)
+            worst, said = ratio, _excess(exercise, run, budget, ratio)
     if worst <= 1:
         return 1.0
     report.notes.append(said)
     return 0.5 if worst <= HALF_UP_TO else 0.0
 
 
-def _excess(result: CaseResult, budget: dict[str, tuple[int, int]], ratio: float) -> str:
-    """Which tensor moves most above its budget, in one sentence."""
+def _excess(
+    exercise: Exercise, run: Run, budget: Mapping[str, tuple[int, int]], ratio: float
+) -> str:
+    """Which tensor moves most above its budget, and on which line, in one sentence."""
+    result = run.result
     over = {name: sum(moved) - sum(budget.get(name, (0, 0))) for name, moved in result.io.items()}
     name = max(over, key=over.__getitem__)
     allowed, moved = sum(budget.get(name, (0, 0))), sum(result.io[name])
     return (
         f"Case {result.name} moves {ratio:.2f} times the bytes of its budget: "
-        f"{name} {moved:,} bytes, budget {allowed:,}."
+        f"{name} {moved:,} bytes, budget {allowed:,}{_busiest(exercise, run, name)}."
     )
+
+
+def _busiest(exercise: Exercise, run: Run, tensor: str) -> str:
+    """The line that moves most of a tensor's bytes."""
+    names = {f"#{i}": output.name for i, output in enumerate(exercise.outputs)}
+    lines = (run.reply.header or {}).get("lines") or []
+    mine = [(moved, line) for line, name, moved in lines if names.get(name, name) == tensor]
+    return f"; most of it on line {max(mine)[1]}" if mine else ""
 
 
 def _resources(report: Report) -> float:

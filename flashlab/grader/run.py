@@ -96,6 +96,20 @@ def check(
     return report
 
 
+def copies(runs: Sequence[Run]) -> list[str]:
+    """A sentence on each line of a launcher that copies a tensor."""
+    found: dict[int, int] = {}
+    for run in runs:
+        for copy in (run.reply.header or {}).get("copies") or []:
+            line, moved = int(copy.get("line", 0)), int(copy.get("nbytes", 0))
+            found[line] = max(found.get(line, 0), moved)
+    return [
+        f"Line {line} copies {moved:,} bytes before the kernel runs, which no tally sees; "
+        "pass strides instead of .contiguous()."
+        for line, moved in sorted(found.items())
+    ]
+
+
 class _Check:
     """One check under way."""
 
@@ -158,7 +172,7 @@ class _Check:
         self.stage.on_run = offline.saw if compiles else None
         self.stage.run()
         report.cases = [run.result for run in self.stage.runs]
-        report.notes += self.stage.notes
+        report.notes += self.stage.notes + copies(self.stage.runs)
         report.not_run += self.stage.not_run
         bad = report.first_failure
         report.status = bad.status if bad else "pass"

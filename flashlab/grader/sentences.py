@@ -72,6 +72,14 @@ def breach(rule: str, what: str) -> str:
     return BREACHES.get(rule, "it did {what}").format(what=what)
 
 
+def whole(rows: int, columns: int) -> str:
+    """A tensor of all scores in an exercise about tiles."""
+    return (
+        f"it made a tensor of all {rows} x {columns} scores: the point of tiles is that it never "
+        "exists; score one tile of keys at a time"
+    )
+
+
 def returned(came: str, expected: list[str]) -> str:
     """Another number or kind of results than the contract says."""
     want = expected[0] if len(expected) == 1 else f"({', '.join(expected)})"

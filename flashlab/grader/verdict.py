@@ -145,12 +145,30 @@ def _breached(exercise: Exercise, run: Run) -> Fields | None:
     """The answer did in torch or Python what its kernel should do, or left its place."""
     breaches = run.reply.header.get("breaches")
     if not breaches:
-        return None
+        return _whole(exercise, run)
     first = breaches[0]
     return {
         "status": "forbidden",
         "detail": sentences.breach(str(first.get("rule")), str(first.get("what"))),
         "line": f"line {first['line']}" if first.get("line") else "",
+    }
+
+
+def _whole(exercise: Exercise, run: Run) -> Fields | None:
+    """Torch code that should work tile by tile made the whole N_q x N_k at once."""
+    sizes, tiles = run.trial.sizes, run.trial.tiles
+    N_q, N_k = sizes.get("N_q"), sizes.get("N_k")
+    if exercise.tiles_as != "arguments" or not N_q or not N_k or N_k == sizes.get("D"):
+        return None
+    if N_k <= tiles.get("BLOCK_N", N_k):
+        return None
+    line = (run.reply.header.get("shapes") or {}).get(f"{N_q} x {N_k}")
+    if not line:
+        return None
+    return {
+        "status": "forbidden",
+        "detail": sentences.whole(N_q, N_k),
+        "line": f"line {line}",
     }
 
 
@@ -253,9 +271,11 @@ def _plain(run: Run) -> Fields | None:
     """Numbers, tuples and dictionaries: equal, or the first place where they differ."""
     said = run.reply.header["returned"]
     values = [item.get("value") for item in said["items"]]
-    got = values if said.get("type") == "tuple" else values[0]
     expected = sentences.as_json(list(run.trial.reference.values()))
-    expected = expected if len(expected) > 1 else expected[0]
+    if len(expected) > 1 and said.get("type") != "tuple":
+        names = list(run.trial.reference)
+        return {"status": "contract", "detail": sentences.returned(str(said["type"]), names)}
+    got, expected = (values, expected) if len(expected) > 1 else (values[0], expected[0])
     detail = sentences.first_difference(expected, got)
     return {"status": "wrong", "detail": detail} if detail else None
 

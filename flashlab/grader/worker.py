@@ -26,6 +26,7 @@ except ImportError:  # not in a sandbox
 
 PRINTED_LIMIT = 64 << 10
 LAUNCHES = 16  # described for the compiler
+MOVES = ("load", "store", "atomic")
 FOREIGN = (os.path.dirname(iocount.__file__) + os.sep, os.path.dirname(triton.__file__) + os.sep)
 
 
@@ -71,6 +72,7 @@ class Run:
         )
         self.launches: list[dict[str, Any]] = []
         self.arrays: list[torch.Tensor] = []
+        self.bound: dict[str, int] = {}  # kernel argument -> address of its storage
         self.header: dict[str, Any] = {"run": request["run"], "arrays": []}
 
     def reply(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
@@ -86,7 +88,7 @@ class Run:
             "seconds": time.monotonic() - start,
             "breaches": self.watch.breaches,
             "copies": self.watch.copies,
-            "largest": self.watch.largest,
+            "shapes": self.watch.shapes,
             "launches": self.launches,
             "modified": self._modified(sums),
         }
@@ -142,10 +144,29 @@ class Run:
         return {
             "io": tally.by_tensor(self.inputs | outputs),
             "unwritten": unwritten,
-            "tally": tally.to_json(),
+            "lines": self._lines(outputs, tally),
         }
 
+    def _lines(
+        self, outputs: dict[str, torch.Tensor], tally: iocount.Tally
+    ) -> list[tuple[int, str, int]]:
+        """(line of the answer, tensor, bytes moved there), by the names of inputs and outputs."""
+        names = {
+            t.untyped_storage().data_ptr(): name for name, t in (self.inputs | outputs).items()
+        }
+        found: dict[tuple[int, str], int] = {}
+        for (file, line), row in tally.per_line.items():
+            for argument, moved in (item for kind in MOVES for item in row[kind].items()):
+                name = names.get(self.bound.get(argument, 0), "scratch")
+                if file == self.request["filename"]:
+                    found[line, name] = found.get((line, name), 0) + moved
+        return [(line, name, moved) for (line, name), moved in found.items()]
+
     def _on_launch(self, kernel: Any, grid: Any, bound: dict[str, Any], options: Any) -> None:
+        for name, value in bound.items():
+            tensor = getattr(value, "base", value)  # of a descriptor
+            if isinstance(tensor, torch.Tensor):
+                self.bound[name] = tensor.untyped_storage().data_ptr()
         tiles = {k: v for k, v in bound.items() if k.isupper() and type(v) is int}
         launch = {"kernel": getattr(kernel, "__name__", "?"), "tiles": tiles, "grid": list(grid)}
         if aot is not None and len(self.launches) < LAUNCHES:

@@ -1,4 +1,4 @@
-"""The autograded tests in pytest: ``pytest tests/labs -k SLUG --kernels ... --tier cpu|gpu|hopper``.
+"""The autograded tests in pytest: ``pytest tests/labs -k SLUG --kernels WHOSE --tier cpu``.
 
 One check of an exercise answers for all of its tests, in the processes and with the verdicts of
 ``flashlab check``; of its cases only the selected ones run.
