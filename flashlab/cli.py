@@ -80,7 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("slug", nargs="*", help="exercises (default: all)")
     verify.add_argument("--tier", help="cpu, gpu or hopper (default: best here)")
     bench = command("bench", _bench, "measure", "flashlab bench recorder")
-    bench.add_argument("what", choices=("recorder", "grading"))
+    bench.add_argument("what", choices=("recorder", "grading", "flash_forward"))
+    bench.add_argument("--quick", action="store_true", help="small sizes, for a T4 or L4")
+    bench.add_argument("--mine", action="store_true", help="time your file, not the solution")
+    bench.add_argument("--out", help="save the figures of flash_forward as JSON here")
     return parser
 
 
@@ -133,9 +136,9 @@ def _doctor(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     from flashlab import learner
-    from flashlab.render import terminal
+    from flashlab.render import progress
 
-    terminal.print_progress(learner.progress())
+    progress.print_progress(learner.progress())
     return 0
 
 
@@ -193,6 +196,10 @@ def _verify(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     import importlib
 
+    if args.what == "flash_forward":
+        from flashlab.bench import attention
+
+        return attention.main(quick=args.quick, solution=not args.mine, out=args.out)
     return importlib.import_module(f"flashlab.bench.{args.what}").main() or 0
 
 

@@ -1,0 +1,117 @@
+"""The command line: exit codes, one-sentence errors, help with examples."""
+
+import json
+
+import pytest
+
+from flashlab import cli, exercises, learner
+from flashlab.grader.report import Report
+from flashlab.workspace import Workspace
+
+
+def run(capsys, *args: str) -> tuple[int, str, str]:
+    code = cli.main(args)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def verdicts(monkeypatch):
+    """Checks that end at once, as told: ``{slug: status}``."""
+    told = {}
+
+    def check(slug, text, **kwargs):
+        status = told.get(slug, "pass")
+        return Report(slug, kwargs["tier"], status, f"{slug}: {status}", text_hash="h")
+
+    monkeypatch.setattr(learner.grader, "check", check)
+    return told
+
+
+@pytest.mark.parametrize("command", ["check", "hint", "start", "solution", "reset", "inspect"])
+def test_unknown_slug_suggests_the_nearest(capsys, command):
+    code, _, err = run(capsys, command, "flash_foward")
+    assert code == 2 and "did you mean 'flash_forward'?" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_exit_code_is_0_only_if_all_passed(capsys, verdicts):
+    both = ("vector_scale", "flash_forward")
+    assert run(capsys, "check", *both, "--tier", "cpu")[0] == 0
+    verdicts["flash_forward"] = "wrong"
+    code, out, _ = run(capsys, "check", *both, "--tier", "cpu")
+    assert code == 1 and "vector_scale" in out and "flash_forward" in out
+
+
+def test_json_is_all_that_is_printed(capsys, verdicts):
+    _, out, _ = run(capsys, "check", "vector_scale", "--json", "--tier", "cpu")
+    assert json.loads(out)["status"] == "pass"
+    _, out, _ = run(capsys, "check", "vector_scale", "flash_forward", "--json", "--tier", "cpu")
+    assert [r["slug"] for r in json.loads(out)] == ["vector_scale", "flash_forward"]
+
+
+def test_file_and_tier_are_checked_before_anything_runs(capsys, tmp_path):
+    code, _, err = run(capsys, "check", "vector_scale", "--file", str(tmp_path / "none.py"))
+    assert code == 2 and "none.py" in err
+    code, _, err = run(capsys, "check", "vector_scale", "flash_forward", "--file", "x.py")
+    assert code == 2 and "one exercise" in err
+    code, _, err = run(capsys, "check", "vector_scale", "--tier", "tpu")
+    assert code == 2 and "cpu, gpu, hopper" in err
+
+
+def test_start_writes_the_stub_once(capsys):
+    code, out, _ = run(capsys, "start", "vector_scale")
+    path = Workspace.current().kernel_path("vector_scale")
+    assert code == 0 and str(path) in out and path.read_text() == learner.stub("vector_scale")
+    path.write_text("mine = 1\n")
+    code, out, _ = run(capsys, "start", "vector_scale")
+    assert code == 0 and "left as it is" in out and path.read_text() == "mine = 1\n"
+
+
+def test_hints_open_one_by_one_and_are_recorded(capsys):
+    total = len(exercises.get("vector_scale").hints)
+    for level in range(1, total + 2):
+        _, out, _ = run(capsys, "hint", "vector_scale")
+        assert out.startswith(f"Hint {min(level, total)} of {total}:")
+    assert Workspace.current().hints_opened("vector_scale") == total
+    code, _, err = run(capsys, "hint", "vector_scale", "--level", "9")
+    assert code == 2 and f"1 to {total}" in err
+
+
+def test_solution_opens_after_a_pass_or_on_request(capsys, verdicts):
+    code, _, err = run(capsys, "solution", "vector_scale")
+    assert code == 2 and "--anyway" in err
+    code, out, _ = run(capsys, "solution", "vector_scale", "--anyway")
+    assert code == 0 and "def vector_scale" in out
+    assert Workspace.current().progress()["vector_scale"]["solution_opened"]
+
+
+def test_a_check_of_another_file_is_no_progress(capsys, verdicts, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("x = 1\n")
+    run(capsys, "check", "vector_scale", "--file", str(path), "--tier", "cpu")
+    run(capsys, "check", "vector_scale", "--solution", "--tier", "cpu")
+    assert Workspace.current().progress() == {}
+    run(capsys, "check", "vector_scale", "--tier", "cpu")
+    assert Workspace.current().progress()["vector_scale"]["status"] == "pass"
+
+
+def test_reset_keeps_the_text(capsys):
+    workspace = Workspace.current()
+    workspace.fill("vector_scale", "mine = 1\n")
+    code, out, _ = run(capsys, "reset", "vector_scale")
+    assert code == 0 and out
+    assert "mine = 1\n" in [entry.path.read_text() for entry in workspace.history("vector_scale")]
+
+
+@pytest.mark.parametrize("args", [["--help"], ["check", "--help"], ["hint", "--help"]])
+def test_help_has_examples(capsys, args):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(args)
+    assert stop.value.code == 0 and "example" in capsys.readouterr().out
+
+
+def test_list_names_every_exercise(capsys):
+    _, out, _ = run(capsys, "list")
+    for slug in exercises.SYLLABUS:
+        assert slug in out
