@@ -1,0 +1,174 @@
+"""One check from text to report: stages, groups, tile sizes, points, steps."""
+
+import json
+
+import pytest
+
+from flashlab import exercises, sources
+from flashlab.grader import points, pool
+from flashlab.grader.report import Report
+from flashlab.grader.run import check
+from tests.grader.conftest import quick
+
+SLUG = "vector_scale"
+EXERCISE = exercises.get(SLUG)
+
+
+def change(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.fixture(scope="module")
+def passed(solution: str) -> Report:
+    seen: list[tuple[int, int, str]] = []
+    report = check(SLUG, solution, progress=lambda *step: seen.append(step), path="mine.py")
+    report.seen = seen
+    return report
+
+
+def test_the_solution_gets_all_points(passed: Report) -> None:
+    assert passed.passed
+    assert passed.points == 100
+    assert {s.name: s.status for s in passed.stages} == {
+        "read": "pass",
+        "cases": "pass",
+        "compile": "pass",
+    }
+    assert {row["arch"] for row in passed.resources} == set(EXERCISE.archs)
+    assert passed.own_tiles == {"BLOCK": 1024}
+    assert any(case.own and case.tiles == {"BLOCK": 1024} for case in passed.cases)
+    assert passed.not_run == ["compiled run: not run on tier cpu"]
+    assert (passed.path, passed.text_hash) == (
+        "mine.py",
+        sources.text_hash(sources.solution_text(SLUG)),
+    )
+
+
+def test_cases_come_in_order_with_bytes_and_budget(passed: Report) -> None:
+    groups = [case.group for case in passed.cases]
+    order = ["core", "ragged", "causal", "hostile"]
+    assert groups == sorted(groups, key=order.index)
+    for case in passed.cases:
+        assert case.budget == {n: v for n, v in case.budget.items() if v}
+        assert sum(map(sum, case.io.values())) == sum(map(sum, case.budget.values()))
+
+
+def test_progress_counts_every_run(passed: Report) -> None:
+    assert [done for done, _, _ in passed.seen] == list(range(1, len(passed.cases) + 1))
+    assert {total for _, total, _ in passed.seen} == {len(passed.cases)}
+
+
+def test_a_report_survives_json(passed: Report) -> None:
+    again = Report.from_json(passed.to_json())
+    assert json.loads(again.to_json()) == json.loads(passed.to_json())
+
+
+def test_a_stub_is_unfilled_and_runs_nothing() -> None:
+    report = check(SLUG, sources.stub_text(SLUG))
+
+    assert (report.status, report.step, report.points, report.cases) == ("unfilled", 1, 0, [])
+    assert sources.step_sentence(SLUG, 1) in report.headline
+
+
+def test_later_groups_wait_for_the_first_that_fails(solution: str) -> None:
+    wrong = change(solution, "y = a * x ", "y = a * x + offs ")
+    report, all_cases = quick(wrong), quick(wrong, all_cases=True)
+
+    assert report.status == "wrong"
+    assert {case.group for case in report.cases} == {"core"}
+    assert "ragged cases: stopped, core failed" in report.not_run
+    assert {case.group for case in all_cases.cases} == {"core", "ragged", "hostile"}
+    assert report.points < 45
+
+
+def test_the_first_wrong_step_is_named(solution: str) -> None:
+    first = check(SLUG, change(solution, "mask = offs < N", "mask = offs <= N"))
+    second = check(SLUG, change(solution, "y = a * x ", "y = a + x "))
+
+    assert (first.status, first.step) == ("oob", 1)
+    assert (second.status, second.step) == ("wrong", 2)
+
+
+def test_tile_sizes_that_ignore_the_constant_are_seen(solution: str) -> None:
+    stubborn = change(solution, "float(a), BLOCK=BLOCK)", "float(a), BLOCK=128)")
+    stubborn = change(stubborn, "triton.cdiv(N, BLOCK)", "triton.cdiv(N, 128)")
+    report = quick(stubborn)
+
+    assert report.passed, report.headline
+    assert all(case.tiles == {"BLOCK": 128} for case in report.cases)
+    assert len(report.cases) == len(EXERCISE.cases)
+    assert any("BLOCK = 128" in note for note in report.notes)
+
+
+def test_what_the_compiler_refuses_is_compile(solution: str) -> None:
+    refused = change(
+        solution, "    y = a * x ", "    for _ in range(2):\n        break\n    y = a * x "
+    )
+    report = quick(refused)
+
+    assert report.status == "compile"
+    assert report.points == 0
+    assert report.cases[0].line
+
+
+def test_reading_twice_costs_io_points(solution: str) -> None:
+    once = "    x = tl.load(x_ptr + offs * stride_x, mask=mask, other=0.0)"
+    report = quick(change(solution, once, f"{once}\n{once}"))
+
+    assert report.passed
+    assert report.points_by_part["io"] == [0, EXERCISE.points()["io"]]
+    assert any("x 64 bytes, budget 32; most of it on line" in note for note in report.notes)
+
+
+def test_only_the_named_cases_run_without_points(solution: str) -> None:
+    report = quick(solution, cases=["expanded"])
+
+    assert [case.name for case in report.cases] == ["expanded"]
+    assert report.points == 0
+    with pytest.raises(KeyError, match="it has one-block"):
+        quick(solution, cases=["unknown"])
+
+
+def test_a_programs_order_may_not_matter(solution: str) -> None:
+    racing = change(solution, "y_ptr + offs, y, mask=mask", "y_ptr + offs * 0, y, mask=mask")
+    report = quick(racing)
+
+    assert report.status == "race"
+    assert report.first_failure.argument == "y_ptr"
+
+
+def test_no_gpu_is_said_and_is_no_pass(solution: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    report = quick(solution, tier="gpu", cases=["one-block"])
+
+    assert "compiled run: no NVIDIA GPU on this machine" in report.not_run
+    assert all(case.tier == "cpu" for case in report.cases)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("slug", ["vector_scale", "flash_forward"])
+def test_compiled_cases_pass_on_a_gpu(slug: str) -> None:
+    report = check(slug, sources.solution_text(slug), tier="gpu", diagnose=False)
+
+    assert report.passed, report.headline
+    assert {case.tier for case in report.cases} == {"cpu", "gpu"}
+    assert any(case.name.endswith(" bf16") for case in report.cases)
+
+
+def test_the_first_verdict_is_quick_when_warm(solution: str) -> None:
+    quick(solution, cases=["one-block"])
+    used = pool.default().cpu_seconds
+    quick(solution, cases=["one-block"])
+
+    assert pool.default().cpu_seconds - used < 0.5
+
+
+def test_points_need_core() -> None:
+    report = Report(SLUG, "cpu", "wrong", "")
+    points.award(EXERCISE, report, [])
+
+    assert report.points == 0
+    assert [part for part, (_, of) in report.points_by_part.items() if of] == list(
+        EXERCISE.points()
+    )
