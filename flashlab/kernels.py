@@ -191,6 +191,12 @@ def passed_or_solution(slug: str) -> tuple[Callable, str]:
     answer = workspace.answer(slug)
     if answer.origin != "stub" and workspace.last_pass(slug) == sources.text_hash(answer.text):
         return entry(slug), f"{slug}: your own, {workspace.show(answer.path)}"
+    return _solution(slug), f"{slug}: the course's solution, since no text of yours has passed yet"
+
+
+@functools.cache
+def _solution(slug: str) -> Callable:
+    """The solution's function; loaded once, so that its kernels are compiled once."""
     module = load_module(sources.solution_text(slug), str(sources.solution_path(slug)))
     function, kernels = vars(module)[slug], [jit_function(k) for k in kernels_of(module).values()]
 
@@ -199,7 +205,7 @@ def passed_or_solution(slug: str) -> tuple[Callable, str]:
         with running(function, kernels, args, kwargs):
             return function(*args, **kwargs)
 
-    return call, f"{slug}: the course's solution, since no text of yours has passed yet"
+    return call
 
 
 def __getattr__(name: str) -> Entry:
