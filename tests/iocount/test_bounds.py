@@ -66,7 +66,7 @@ def test_standard(shape, monkeypatch):
     with count_io() as tally:
         o = standard.standard_forward(q, k, v)
     close(o, attention(q, k, v)[0])
-    form = bounds.standard_forward_bytes(*sizes, 2, block_m=block_m, block_n=block_n)
+    form = bounds.standard_forward_bytes(*sizes, 2, block_m=block_m)
     assert moved(tally) == form
 
 

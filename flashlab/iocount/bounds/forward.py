@@ -15,20 +15,18 @@ def standard_forward_bytes(
     itemsize: int,
     *,
     block_m: int | None = None,
-    block_n: int | None = None,
 ) -> Traffic:
     """Three kernels: s = q k^T, p = softmax(s), o = p v, with s and p in memory.
 
-    A program computes one [block_m, block_n] tile of s, or block_m rows of o; a row of s fits on
-    chip. Without block sizes every input counts once, as in Algorithm 0 of FlashAttention.
+    A program computes block_m rows of s, or of o; a row of s fits on chip. Without a block size
+    every input counts once, as in Algorithm 0 of FlashAttention.
     """
     heads = B * H if N_q * N_k else 0
-    per_q = 1 if block_n is None else ceil(N_k / block_n)
     per_k = 1 if block_m is None else ceil(N_q / block_m)
     queries, keys = heads * N_q * D * itemsize, heads * N_k * D * itemsize
     matrix = heads * N_q * N_k * itemsize
     return {
-        "q": (queries * per_q, 0),
+        "q": (queries, 0),
         "k": (keys * per_k, 0),
         "s": (matrix, matrix),
         "p": (matrix, matrix),
