@@ -13,6 +13,16 @@ EXAMPLES = """examples:
   flashlab hint flash_forward            open the next hint
 """
 
+BENCHES = {
+    "recorder": "recorder",
+    "grading": "grading",
+    "triad": "elementary",
+    "row_softmax": "elementary",
+    "tiled_matmul": "elementary",
+    "flash_forward": "attention",
+    "flash2_backward": "backward",
+}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 only if all that was asked for passed)."""
@@ -80,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("slug", nargs="*", help="exercises (default: all)")
     verify.add_argument("--tier", help="cpu, gpu or hopper (default: best here)")
     bench = command("bench", _bench, "measure", "flashlab bench recorder")
-    bench.add_argument("what", choices=("recorder", "grading", "flash_forward"))
+    bench.add_argument("what", choices=BENCHES)
     bench.add_argument("--quick", action="store_true", help="small sizes, for a T4 or L4")
     bench.add_argument("--mine", action="store_true", help="time your file, not the solution")
     bench.add_argument("--out", help="save the figures of flash_forward as JSON here")
@@ -196,11 +206,12 @@ def _verify(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     import importlib
 
+    module = importlib.import_module(f"flashlab.bench.{BENCHES[args.what]}")
     if args.what == "flash_forward":
-        from flashlab.bench import attention
-
-        return attention.main(quick=args.quick, solution=not args.mine, out=args.out)
-    return importlib.import_module(f"flashlab.bench.{args.what}").main() or 0
+        return module.main(quick=args.quick, solution=not args.mine, out=args.out)
+    if BENCHES[args.what] == "elementary":
+        return module.main(args.what)
+    return module.main() or 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 Launches flash forward compiled, recorded and compiled again on the same CUDA tensors, and compares
 bit for bit; then prints the closed form of a larger launch beside the counters of the SMs, the L2
-and DRAM, when Nsight Compute (``ncu``) is there and may read them. Exit status 1 when a check fails.
+and DRAM, when Nsight Compute (``ncu``) is there and may read them. Exit status 1 if a check fails.
 
 The counters are read at a size that fills the card many times. With one program per SM, all of one
 head in step, the L2 merges their requests for the same line and serves half the bytes (H200).
