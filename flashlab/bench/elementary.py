@@ -1,4 +1,4 @@
-"""``flashlab bench triad | row_softmax | tiled_matmul``: share of what the card copies or multiplies.
+"""``flashlab bench triad | row_softmax | tiled_matmul``: share of what the card can do.
 
 Bandwidth kernels run on tensors of 1 GiB and more, the product at 8192^3, all in fp16.
 """
