@@ -110,7 +110,7 @@ def modified(names: list[str]) -> str:
 def unwritten(output: str, missing: int, size: int, first: list[int] | None) -> str:
     """Elements of an output that no kernel stored."""
     if missing == size:
-        return f"no kernel stored into the returned {output}: it has to be what a kernel computed"
+        return f"nothing was stored into the returned {output}; return what the kernel wrote"
     at = f", the first at {first}" if first else ""
     return (
         f"{missing} of the {size} elements of {output} were never stored{at}; "

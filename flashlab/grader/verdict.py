@@ -229,22 +229,22 @@ def _modified(exercise: Exercise, run: Run) -> Fields | None:
 
 def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
     """A returned tensor that no kernel stored, or not all of it."""
-    if (
-        exercise.kind != "triton"
-        or run.trial.tier != "cpu"
-        or any(t.numel() == 0 for t in run.trial.sent.values())
-    ):
+    if exercise.kind not in ("triton", "torch") or run.trial.tier != "cpu":
         return None
     header = run.reply.header
     moved, gaps = header.get("io") or {}, header.get("unwritten") or {}
+    no_launch = exercise.kind == "torch" or any(t.numel() == 0 for t in run.trial.sent.values())
     for number, output in enumerate(exercise.outputs):
         key, size = f"#{number}", run.outputs[output.name].numel()
         missing, first = gaps.get(key) or (0, None)
         stored = (moved.get(key) or (0, 0))[1]
-        if not size or (stored and not missing):
+        if missing and (not no_launch or exercise.kind == "torch"):
+            status = "uninitialised"
+        elif size and not stored and not no_launch:
+            status = "forbidden"
+        else:
             continue
         detail = sentences.unwritten(output.name, missing or size, size, first)
-        status = "uninitialised" if missing else "forbidden"
         return {"status": status, "output": output.name, "detail": detail}
     return None
 
