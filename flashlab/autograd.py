@@ -65,9 +65,13 @@ def in_three(delta: Callable, dkdv: Callable, dq: Callable) -> Callable:
 
 
 def your_kernels() -> Kernels:
-    """A learner's own of labs 04 and 06, whatever they do at the time of a call."""
+    """A learner's three of lab 06, whatever they do at the time of a call, and flash_forward.
+
+    The forward kernel is the learner's own if it passed its check, else the course's.
+    """
     names = ("backward_delta", "flash_backward_dkdv", "flash_backward_dq")
-    return Kernels(kernels.entry("flash_forward"), in_three(*map(kernels.entry, names)))
+    forward, _ = kernels.passed_or_solution("flash_forward")
+    return Kernels(forward, in_three(*map(kernels.entry, names)))
 
 
 def flash_attention(

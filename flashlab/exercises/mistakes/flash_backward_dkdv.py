@@ -14,7 +14,6 @@ _DS_T = "ds_t = tl.trans(ds.to(q.dtype))"
 _DK = 'dk = tl.dot(ds_t, q, dk, input_precision="ieee")'
 _SCALE = "    dk *= sm_scale  # once, not in every tile\n"
 _LOOP = "for start_m in range(0, N_q, BLOCK_M):"
-_RETURN = "    return dk, dv\n"
 
 WEIGHTS = (
     Mistake(
@@ -319,14 +318,6 @@ GIVEN = (
         "given-scale",
         "uninitialised",
         "The grid counts blocks of queries: here every program owns a block of keys.",
-    ),
-    Mistake(
-        "returned-in-wrong-order",
-        _RETURN,
-        "    return dv, dk\n",
-        "one-tile",
-        "wrong",
-        "The outputs are returned in the wrong order: (dk, dv) is expected.",
     ),
 )
 
