@@ -21,12 +21,10 @@ lab: setup ## open the course in JupyterLab
 	@$(PY) -m flashlab lab
 
 test: setup-test check ## test the course (a learner's answers: flashlab check)
-	@$(PY) -m pytest -m "not slow"
-	@$(PY) scripts/version_sets.py
+	@$(PY) scripts/run_tests.py -m "not slow"
 
 test-full: setup-test check ## the same and the slow tests
-	@$(PY) -m pytest
-	@$(PY) scripts/version_sets.py
+	@$(PY) scripts/run_tests.py
 
 check: setup-test ## the quick gate: lint, format, stubs, notebooks, architecture
 	@$(PY) -m flashlab.authoring check

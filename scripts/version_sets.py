@@ -1,4 +1,4 @@
-"""Repeat the core tests with the other supported sets of versions (`make test` runs it last).
+"""Repeat the core tests with the other supported sets of versions (`make test` runs it).
 
 One set is what Colab has, the other is the newest Triton. Each is made once, in a git-ignored
 folder beside .venv, and stamped like .venv itself.
