@@ -1,4 +1,4 @@
-"""What an exercise is, as frozen data: cases, IO budget, mistakes, hints. Runs nothing. Floor: core.
+"""What an exercise is, as frozen data: cases, IO budget, mistakes, hints. Floor: core.
 
 A call's inputs are torch tensors and plain scalars by argument name. Tile sizes are plain
 dictionaries such as ``{"BLOCK_M": 16, "BLOCK_N": 32}``; sizes are dictionaries such as
@@ -38,10 +38,17 @@ STATUSES = (
 
 @dataclass(frozen=True)
 class Output:
-    """One returned tensor: its name and dtype (``"input"``: that of the first tensor argument)."""
+    """One returned tensor.
+
+    Args:
+        name: Its name in reports.
+        dtype: torch dtype name; ``"input"``: that of the first tensor argument.
+        of: The function that returns it; empty is the exercise's first.
+    """
 
     name: str
     dtype: str = "input"
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ class Case:
         seed: Seed of the inputs.
         pairs: Indices into ``Exercise.tile_pairs`` at which the case runs.
         own: Repeat at the learner's own tile sizes too.
-        trivial: Why a trivial answer (zeros, mean of V, V[0]) is right here; empty where it must fail.
+        trivial: Why a trivial answer (zeros, mean of V, V[0]) is right here; else empty.
+        function: Which of the exercise's functions is called; empty is the first.
     """
 
     name: str
@@ -69,10 +77,13 @@ class Case:
     pairs: tuple[int, ...] = (0,)
     own: bool = False
     trivial: str = ""
+    function: str = ""
 
     def __post_init__(self) -> None:
         if self.group not in GROUPS:
-            raise ValueError(f"case {self.name}: group must be one of {GROUPS}, not {self.group!r}")
+            raise ValueError(
+                f"case {self.name}: group must be one of {GROUPS}, not {self.group!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -108,20 +119,22 @@ class Exercise:
         title: A few words.
         kind: ``"triton"``, ``"torch"``, ``"python"`` or ``"gluon"``.
         reference: ``"module:function"`` of contract and reference, which returns every output.
-        outputs: What the function returns, in order.
+        outputs: What each function returns, in order.
         make_inputs: ``(sizes, dtype, generator) -> {argument: tensor or scalar}``; tensors may be
             any strided view (the grader keeps shape, strides and offset and pads with NaN).
         honest: ``(inputs) -> list of {output: tensor}``: honest low-precision answers, whose worst
             error sets the budget of the comparer. Empty list: exact comparison.
         cases, mistakes, hints: In the order in which they are shown.
         steps: One short heading per hole of the solution, in order.
-        budget: ``(sizes, tiles, itemsize) -> {tensor: (loaded_bytes, stored_bytes)}``, equal to the
-            solution's tally; None where nothing is counted.
+        budget: ``(sizes, tiles, itemsize) -> {tensor: (loaded_bytes, stored_bytes)}``, equal to
+            the solution's tally; None where nothing is counted.
         tile_names, tile_pairs: Names and the fixed values that cases run at.
         tiles_as: ``"constants"`` (module constants of the learner's file) or ``"arguments"``
             (keyword arguments of the call, lower case).
         archs: Compute capabilities that the kernels must compile for.
         minutes: How long a learner should plan for.
+        functions: What is called, all in one file; the slug alone if left out. The reference's
+            module has one of each name.
     """
 
     slug: str
@@ -152,6 +165,14 @@ class Exercise:
         """The tile sizes of fixed pair ``pair``, by name."""
         return dict(zip(self.tile_names, self.tile_pairs[pair], strict=True))
 
+    def called(self, case: Case) -> str:
+        """The function that ``case`` calls."""
+        return case.function or self.functions[0]
+
+    def returns(self, case: Case) -> tuple[Output, ...]:
+        """What the function that ``case`` calls returns, in order."""
+        return tuple(o for o in self.outputs if (o.of or self.functions[0]) == self.called(case))
+
     def case(self, name: str) -> Case:
         """The case called ``name``; KeyError names the ones there are."""
         for case in self.cases:
@@ -161,7 +182,7 @@ class Exercise:
         raise KeyError(f"{self.slug} has no case {name!r}; it has {known}")
 
     def points(self) -> dict[str, int]:
-        """Points of each part (design: 45 core, 25 the other groups, 20 IO, 10 resources), rescaled to 100."""
+        """Points a part: 45 core, 25 other groups, 20 IO, 10 resources, rescaled to 100 in all."""
         parts = {"core": 45}
         if any(c.group != "core" for c in self.cases):
             parts["edges"] = 25

@@ -1,4 +1,4 @@
-"""What a learner asks for, in a notebook and in a terminal: check, hint, stub, debug. Floor: front."""
+"""What a learner asks for, in a notebook and in a terminal: check, hint, debug. Floor: front."""
 
 import time
 from collections.abc import Mapping
@@ -151,7 +151,7 @@ class _Progress:
 
 
 def hint(slug: str, level: int | None = None, *, show: bool = True) -> str:
-    """Open the next hint of an exercise (or the one at ``level``, from 1); recorded in your progress.
+    """Open the next hint (or the one at ``level``, from 1); your progress records it.
 
     Raises:
         KeyError: Unknown slug.
@@ -178,7 +178,7 @@ def stub(slug: str) -> str:
 
 
 def solution(slug: str, *, open_anyway: bool = False) -> str:
-    """The course's solution: free once your own text has passed, else on request, which is recorded.
+    """The course's solution: free once your text has passed, else on request, which is recorded.
 
     Raises:
         PermissionError: Not passed yet and ``open_anyway`` is False.
@@ -188,15 +188,15 @@ def solution(slug: str, *, open_anyway: bool = False) -> str:
     if workspace.last_pass(slug) is None:
         if not open_anyway:
             raise PermissionError(
-                f"{slug} has not passed yet: ask for a hint first (flashlab.hint({slug!r})), or open "
-                "the solution anyway with open_anyway=True (terminal: --anyway); that is recorded."
+                f"{slug} has not passed yet: ask for a hint first (flashlab.hint({slug!r})), or "
+                "open it with open_anyway=True (in a terminal: --anyway), which is recorded."
             )
         workspace.record_solution(slug)
     return sources.solution_text(slug)
 
 
 def reset(slug: str) -> str:
-    """Put your file of an exercise back to the stub; your text stays in the workspace's history."""
+    """Put your file of an exercise back to the stub; your text stays in the history."""
     exercises.get(slug)
     message = Workspace.current().reset(slug)
     _say(message)

@@ -154,11 +154,16 @@ class TestStrays:
 
     def test_missing_files(self, course):
         weave.main(check=False)
-        (course / "chapters/00_start.ipynb").unlink()
+        (course / "labs/00_start.ipynb").rename(course / "labs/77_start.ipynb")
         sources.solution_path(SLUG).unlink()
         assert list(check.strays(course)) == [
             "solutions/vector_scale.py is missing: the syllabus names it",
-            "labs/00_start.ipynb has no partner chapters/00_start.ipynb",
+            "chapters/00_start.ipynb has no partner labs/00_start.ipynb",
+            "labs/77_start.ipynb belongs to no exercise of the syllabus",
+            "labs/00_*.ipynb: 0 contract cells of vector_scale, 1 wanted",
+            "labs/00_*.ipynb: 0 stub cells of vector_scale, 1 wanted",
+            "labs/77_*.ipynb: 1 contract cells of vector_scale, 0 wanted",
+            "labs/77_*.ipynb: 1 stub cells of vector_scale, 0 wanted",
         ]
 
     def test_cells_of_a_lab(self, course):

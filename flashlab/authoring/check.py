@@ -55,9 +55,11 @@ def strays(root: Path) -> Iterator[str]:
             if not _imported(root / where, slug):
                 yield f"{where}/{slug}.py is not in the syllabus: add it or remove the file"
     stems = {part: _stems(root / part, ".ipynb") for part in ("chapters", "labs")}
-    for here, there in (("chapters", "labs"), ("labs", "chapters")):
-        for stem in sorted(stems[here] - stems[there]):
-            yield f"{here}/{stem}.ipynb has no partner {there}/{stem}.ipynb"
+    for stem in sorted(stems["chapters"] - stems["labs"]):
+        yield f"chapters/{stem}.ipynb has no partner labs/{stem}.ipynb"
+    numbers = {exercises.get(slug).chapter for slug in known}
+    for stem in sorted(stem for stem in stems["labs"] if stem[:2] not in numbers):
+        yield f"labs/{stem}.ipynb belongs to no exercise of the syllabus"
     yield from _other_files(root)
     yield from _lab_cells(root)
 
@@ -89,7 +91,8 @@ def _other_files(root: Path) -> Iterator[str]:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             hidden = {"__pycache__", ".ipynb_checkpoints"} & set(path.parts)
             here = path.parent == folder and path.suffix in suffixes
-            part = where == "flashlab/exercises" and path.stem in known  # such as its mistakes
+            inside = {path.stem, *path.relative_to(folder).parts}
+            part = where == "flashlab/exercises" and inside & known  # such as its mistakes
             figure = path.suffix == ".svg" and any(path.name in text for text in texts)
             if not (hidden or here or part or figure):
                 yield f"{path.relative_to(root)}: nothing uses this file: remove it"

@@ -1,7 +1,8 @@
 """``flashlab verify``: the author's check of an exercise, and CI's. Floor: front.
 
-The stub fails with its first step's sentence, the solution passes and compiles, every mistake gets
-its status and its name, correct variants pass, no case accepts a trivial answer, hints are complete.
+The stub fails with its first step's sentence, the solution passes and compiles, every mistake
+gets its status and its name, correct variants pass, no case accepts a trivial answer, hints are
+complete.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,7 +53,8 @@ def main(slugs: Sequence[str] = (), tier: str | None = None) -> int:
     good = sum(not v.faults for v in verdicts)
     print(
         f"{good} of {len(verdicts)} exercises verified on tier {tier}: "
-        f"{sum(v.mistakes for v in verdicts)} mistakes fail, {sum(v.named for v in verdicts)} named"
+        f"{sum(v.mistakes for v in verdicts)} mistakes fail, "
+        f"{sum(v.named for v in verdicts)} are named"
     )
     return 0 if good == len(verdicts) else 1
 
