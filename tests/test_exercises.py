@@ -56,7 +56,7 @@ def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
         vars(module).update(tiles)
     try:
         with np.errstate(all="ignore"), iocount.count_io(poison=True) as tally, Fresh():
-            got = getattr(module, exercise.functions[0])(**trial.arguments | trial.sent)
+            got = getattr(module, exercise.called(case))(**trial.arguments | trial.sent)
     except iocount.KernelError as error:
         return error.kind, str(error), {}
     except RuntimeError as error:
@@ -135,7 +135,8 @@ def test_mistake_fails_the_case_it_breaks_as_declared(exercise: Exercise, mistak
     ("exercise", "case", "pair"), [r for e in ALL if e.kind != "python" for r in runs(e)]
 )
 def test_trivial_answers_miss_by_ten_limits(exercise, case, pair):
-    trial, name = trials.trial(exercise, case, exercise.tiles(pair)), exercise.outputs[0].name
+    trial = trials.trial(exercise, case, exercise.tiles(pair))
+    name = exercise.returns(case)[0].name
     reference, limit = trial.reference[name], trial.limits[name].limit
     answers = trivial(trial.arguments, reference)
     errors = {answer: numerics.max_error(out, reference) for answer, out in answers.items()}

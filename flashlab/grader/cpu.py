@@ -178,7 +178,7 @@ def job(
         "run": number,
         "text": answer.text,
         "filename": answer.filename,
-        "function": exercise.slug,
+        "function": exercise.called(trial.case),
         "torch_allowed": exercise.kind in ("torch", "python"),
         "constants": trial.tiles if exercise.tiles_as == "constants" else {},
         "arguments": {

@@ -39,9 +39,9 @@ def debug(
             setattr(module, name, size)
     arguments = trial.arguments | {n: trials.padded(t) for n, t in trial.sent.items()}
     with iocount.count_io() as tally:
-        returned = getattr(module, exercise.slug)(**arguments)
+        returned = getattr(module, exercise.called(chosen))(**arguments)
     items = returned if isinstance(returned, tuple) else (returned,)
-    names = [output.name for output in exercise.outputs]
+    names = [output.name for output in exercise.returns(chosen)]
     outputs = dict(zip(names, items, strict=False)) if len(items) == len(names) else {}
     findings = []
     if outputs and exercise.kind != "python":

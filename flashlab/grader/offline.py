@@ -20,7 +20,7 @@ BEFORE = ("unfilled", "contract", "forbidden", "grader_error")  # say more than 
 
 
 class Offline:
-    """Compiles the launches of the first good run; ``finish`` writes what was found.
+    """Compiles the launches of each function's first good run; ``finish`` writes what was found.
 
     Args:
         exercise: Names the targets.
@@ -32,17 +32,25 @@ class Offline:
         self.exercise, self.text, self.filename, self.own = exercise, text, filename, own
         self.rows: list[aot.Compiled] = []
         self._thread: threading.Thread | None = None
-        self._waiting: list[aot.Launch] = []
+        self._waiting: dict[str, list[aot.Launch]] = {}  # by function; any tile sizes will do
+        self._chosen: dict[str, list[aot.Launch]] = {}
 
     def saw(self, run: Run) -> None:
-        """Start with the launches of ``run`` if it is the one to compile."""
-        launches = described(run)
+        """Start if the launches of ``run`` are the last ones to wait for."""
+        launches, called = described(run), self.exercise.called(run.trial.case)
         if self._thread is not None or not launches:
             return
         if self.own and not run.trial.own:
-            self._waiting = self._waiting or launches
+            self._waiting.setdefault(called, launches)
             return
-        self._start(launches)
+        self._chosen.setdefault(called, launches)
+        if set(self._chosen) == set(self.exercise.functions):
+            self._start(self._all())
+
+    def _all(self) -> list[aot.Launch]:
+        """Of each kernel one launch, though several functions may launch it."""
+        every = [x for launches in (self._waiting | self._chosen).values() for x in launches]
+        return list({launch.kernel: launch for launch in every}.values())
 
     def _start(self, launches: Sequence[aot.Launch]) -> None:
         self._thread = threading.Thread(target=self._compile, args=(launches,), daemon=True)
@@ -55,8 +63,8 @@ class Offline:
 
     def finish(self, report: Report) -> None:
         """Wait, then write rows, stage and notes; a text that no target takes fails the check."""
-        if self._thread is None and self._waiting:
-            self._start(self._waiting)
+        if self._thread is None and self._waiting | self._chosen:
+            self._start(self._all())
         if self._thread is None:
             report.stages.append(Stage("compile", "not run", "no kernel was launched"))
             return

@@ -77,7 +77,7 @@ def _excess(
 
 def _busiest(exercise: Exercise, run: Run, tensor: str) -> str:
     """The line that moves most of a tensor's bytes."""
-    names = {f"#{i}": output.name for i, output in enumerate(exercise.outputs)}
+    names = {f"#{i}": output.name for i, output in enumerate(exercise.returns(run.trial.case))}
     lines = (run.reply.header or {}).get("lines") or []
     mine = [(moved, line) for line, name, moved in lines if names.get(name, name) == tensor]
     return f"; most of it on line {max(mine)[1]}" if mine else ""

@@ -107,7 +107,7 @@ def with_inputs(
     arguments = dict(inputs)
     if exercise.tiles_as == "arguments":
         arguments |= {name.lower(): size for name, size in tiles.items()}
-    reference = answer(exercise, wide(arguments))
+    reference = answer(exercise, case, wide(arguments))
     tf32 = tier != "cpu"
     limits = {}
     if exercise.kind != "python":
@@ -117,13 +117,14 @@ def with_inputs(
     return Trial(case, dict(tiles), dict(sizes), arguments, sent, reference, limits, own, tier)
 
 
-def answer(exercise: Exercise, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer(exercise: Exercise, case: Case, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The reference's outputs by name."""
     module, function = exercise.reference.split(":")
+    reference = getattr(importlib.import_module(module), case.function or function)
     with torch.no_grad():
-        returned = getattr(importlib.import_module(module), function)(**arguments)
+        returned = reference(**arguments)
     items = returned if isinstance(returned, tuple) else (returned,)
-    return dict(zip((o.name for o in exercise.outputs), items, strict=True))
+    return dict(zip((o.name for o in exercise.returns(case)), items, strict=True))
 
 
 def wide(arguments: Mapping[str, Any]) -> dict[str, Any]:

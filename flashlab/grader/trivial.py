@@ -14,10 +14,10 @@ def trivial_answers(exercise: Exercise) -> Iterator[tuple[str, str, float]]:
     """(case, answer, error over limit) of each case that must reject trivial answers."""
     if exercise.kind == "python":
         return
-    name = exercise.outputs[0].name
     for case in exercise.cases:
         if case.trivial:
             continue
+        name = exercise.returns(case)[0].name
         for pair in case.pairs:
             trial = trials.trial(exercise, case, exercise.tiles(pair))
             expected, limit = trial.reference[name], trial.limits[name].limit

@@ -49,7 +49,7 @@ def judge(exercise: Exercise, trial: Trial, reply: Reply) -> Run:
             break
     header = reply.header or {}
     result.observed_tiles = observed(exercise, header)
-    result.io = _io(exercise, header)
+    result.io = _io(exercise, run)
     if run.outputs and result.status in numerics.SEVERITY:
         run.raw = Raw("ran", run.outputs)
     else:
@@ -68,10 +68,10 @@ def observed(exercise: Exercise, header: Fields) -> dict[str, int]:
     return found
 
 
-def _io(exercise: Exercise, header: Fields) -> dict[str, list[int]]:
+def _io(exercise: Exercise, run: Run) -> dict[str, list[int]]:
     """Bytes [loaded, stored] by the names of inputs and outputs; the rest is "scratch"."""
-    names = {f"#{i}": output.name for i, output in enumerate(exercise.outputs)}
-    moved = header.get("io")
+    names = {f"#{i}": o.name for i, o in enumerate(exercise.returns(run.trial.case))}
+    moved = (run.reply.header or {}).get("io")
     if not isinstance(moved, dict):
         return {}
     found: dict[str, list[int]] = {}
@@ -175,7 +175,8 @@ def _whole(exercise: Exercise, run: Run) -> Fields | None:
 def _returned(exercise: Exercise, run: Run) -> Fields | None:
     """What came back is not what the contract says; fills ``run.outputs`` when it is."""
     said = run.reply.header.get("returned")
-    expected = [o.name for o in exercise.outputs]
+    outputs = exercise.returns(run.trial.case)
+    expected = [o.name for o in outputs]
     if not isinstance(said, dict) or not isinstance(said.get("items"), list):
         return {"status": "contract", "detail": sentences.returned("nothing", expected)}
     if exercise.kind == "python":
@@ -185,7 +186,7 @@ def _returned(exercise: Exercise, run: Run) -> Fields | None:
         if said.get("type") == "NoneType":
             came = "None"
         return {"status": "contract", "detail": sentences.returned(came, expected)}
-    for output, item in zip(exercise.outputs, said["items"], strict=True):
+    for output, item in zip(outputs, said["items"], strict=True):
         wrong = _wrong_item(run, output, item)
         if wrong:
             return {"status": "contract", "detail": wrong, "output": output.name}
@@ -234,7 +235,7 @@ def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
     header = run.reply.header
     moved, gaps = header.get("io") or {}, header.get("unwritten") or {}
     no_launch = exercise.kind == "torch" or any(t.numel() == 0 for t in run.trial.sent.values())
-    for number, output in enumerate(exercise.outputs):
+    for number, output in enumerate(exercise.returns(run.trial.case)):
         key, size = f"#{number}", run.outputs[output.name].numel()
         missing, first = gaps.get(key) or (0, None)
         stored = (moved.get(key) or (0, 0))[1]
@@ -285,7 +286,7 @@ def _order(exercise: Exercise, run: Run) -> Fields | None:
     same = run.reply.header.get("same")
     if not isinstance(same, list):
         return None
-    for output, equal in zip(exercise.outputs, same, strict=False):
+    for output, equal in zip(exercise.returns(run.trial.case), same, strict=False):
         if not equal and not (run.trial.tier != "cpu" and output.name in ATOMIC):
             said = sentences.order_matters(output.name, run.trial.tier)
             return {"status": "race", "output": output.name, "detail": said}
