@@ -1,4 +1,4 @@
-"""``flashlab doctor``: what this machine can run, the remedy for what does not fit. Floor: front."""
+"""``flashlab doctor``: what this machine can run, and what to do where it cannot. Floor: front."""
 
 import importlib.metadata
 import platform
