@@ -212,7 +212,9 @@ class Pool:
         self._idle, self._server, self._control = [], None, None
 
     def close(self) -> None:
-        """End the server and everything below it."""
+        """End the server and everything below it; in a forked child do nothing."""
+        if self.pid != os.getpid():
+            return
         with self._lock:
             self._closed = True
             server = self._server

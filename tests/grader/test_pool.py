@@ -1,6 +1,7 @@
 """Servers and workers: what ends with what, and what is replaced."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from flashlab import exercises
 from flashlab.grader import cpu, pool, trials
@@ -116,3 +119,14 @@ def test_stop_interrupts_a_check_and_the_next_one_works(solution: str) -> None:
 def _env() -> dict[str, str]:
     root = str(Path(pool.PACKAGE).parent)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="not run: bubblewrap is not installed")
+def test_a_server_runs_inside_a_sandbox(solution: str) -> None:
+    words = "bwrap --unshare-all --die-with-parent --ro-bind / / --dev /dev --proc /proc".split()
+    made = pool.Pool(lanes=1, command=lambda server: [*words, *server])
+    try:
+        assert made.one(_jobs(solution)[0]).header
+        assert made.one(_jobs("import os\n\n\ndef vector_scale(x, a): os._exit(4)")[0]).code == 4
+    finally:
+        made.close()
