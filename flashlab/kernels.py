@@ -10,7 +10,7 @@ import difflib
 import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import triton
@@ -102,11 +102,21 @@ class Entry:
             raise AttributeError(name)
         module = self.module()
         if name in vars(module):
-            return vars(module)[name]
+            value = vars(module)[name]
+            return self._running(value) if isinstance(value, FunctionType) else value
         shown = Workspace.current().show(Path(module.__file__ or ""))
         if name == self.slug:
             raise AnswerError(shown, None, f"the function {name} is missing; keep its name")
         raise AttributeError(f"{shown} defines no {name!r}{_nearest(name, vars(module))}")
+
+    def _running(self, function: Callable) -> Callable:
+        """Another function of the file, such as a backward pass, run as the entry itself is."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self.run(function, kernels_of(self.module()).values(), function, args, kwargs)
+
+        return call
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
@@ -180,8 +190,12 @@ def entry(slug: str) -> Entry:
     return Entry(slug)
 
 
-def passed_or_solution(slug: str) -> tuple[Callable, str]:
+def passed_or_solution(slug: str, name: str = "") -> tuple[Callable, str]:
     """The learner's function if that text last passed its check, else the course's solution.
+
+    Args:
+        slug: Exercise.
+        name: Which function of its file; empty is the one called as the exercise.
 
     Returns:
         The function (run recorded on CPU tensors, compiled on CUDA tensors) and a sentence that
@@ -190,15 +204,18 @@ def passed_or_solution(slug: str) -> tuple[Callable, str]:
     workspace = Workspace.current()
     answer = workspace.answer(slug)
     if answer.origin != "stub" and workspace.last_pass(slug) == sources.text_hash(answer.text):
-        return entry(slug), f"{slug}: your own, {workspace.show(answer.path)}"
-    return _solution(slug), f"{slug}: the course's solution, since no text of yours has passed yet"
+        function = getattr(entry(slug), name) if name else entry(slug)
+        return function, f"{slug}: your own, {workspace.show(answer.path)}"
+    return _solution(
+        slug, name or slug
+    ), f"{slug}: the course's solution, since no text of yours has passed yet"
 
 
 @functools.cache
-def _solution(slug: str) -> Callable:
+def _solution(slug: str, name: str) -> Callable:
     """The solution's function; loaded once, so that its kernels are compiled once."""
     module = load_module(sources.solution_text(slug), str(sources.solution_path(slug)))
-    function, kernels = vars(module)[slug], [jit_function(k) for k in kernels_of(module).values()]
+    function, kernels = vars(module)[name], [jit_function(k) for k in kernels_of(module).values()]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

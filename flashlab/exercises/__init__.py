@@ -18,6 +18,7 @@ SYLLABUS = (
     "backward_delta",
     "flash_backward_dkdv",
     "flash_backward_dq",
+    "flash_dropout",
     "flash2_backward",
 )
 

@@ -16,7 +16,12 @@ WAYS = tuple(itertools.product(("scores", "q", "k"), ("exp", "exp2")))
 
 
 def honest_attention(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool = False, sm_scale: float | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool = False,
+    sm_scale: float | None = None,
+    factors: Tensor | None = None,
 ) -> list[dict[str, Tensor]]:
     """Six honest answers to ``o = softmax(q k^T * sm_scale) v`` and its ``lse``.
 
@@ -26,12 +31,13 @@ def honest_attention(
         v: [B, H_kv, N_k, D].
         causal: Query row i sees key j if ``j <= i + N_k - N_q``.
         sm_scale: None means 1/sqrt(D).
+        factors: [B, H, N_q, N_k]; what dropout multiplies each weight by; None: no dropout.
 
     Returns:
         Dictionaries of ``o`` [B, H, N_q, D] and ``lse`` [B, H, N_q] (nats, fp32; fp64 for fp64).
         A row that sees no key has o = 0 and lse = -inf.
     """
-    return [_forward(q, k, v, causal, sm_scale, *way) for way in WAYS]
+    return [_forward(q, k, v, causal, sm_scale, factors, *way) for way in WAYS]
 
 
 def honest_attention_backward(
@@ -43,17 +49,20 @@ def honest_attention_backward(
     sm_scale: float | None = None,
     lse: Tensor | None = None,
     delta: Tensor | None = None,
+    factors: Tensor | None = None,
 ) -> list[dict[str, Tensor]]:
     """Six honest answers to the gradients of attention; shapes as in ``honest_attention``.
 
     Args:
         lse, delta: [B, H, N_q]; the statistics that a kernel is given. None: each answer makes
             its own, so that errors of its scores cancel in P.
+        factors: As in ``honest_attention``.
 
     Returns:
         Dictionaries of ``dq``, ``dk`` and ``dv`` in the inputs' dtype.
     """
-    return [_backward(q, k, v, do, causal, sm_scale, lse, delta, *way) for way in WAYS]
+    given = (lse, delta, factors)
+    return [_backward(q, k, v, do, causal, sm_scale, *given, *way) for way in WAYS]
 
 
 def visible(N_q: int, N_k: int, causal: bool) -> Tensor:
@@ -99,10 +108,18 @@ def _recomputed(s: Tensor, base: str, lse: Tensor | None) -> Tensor:
 
 
 def _forward(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, sm_scale: float | None, place: str, base: str
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool,
+    sm_scale: float | None,
+    factors: Tensor | None,
+    place: str,
+    base: str,
 ) -> dict[str, Tensor]:
     p, l_sum, lse = _probabilities(_scores(q, k, causal, sm_scale, place, base), base)
     v = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)
+    p = p if factors is None else p * factors.to(p.dtype)
     acc = p.to(q.dtype).to(p.dtype) @ v.to(p.dtype)
     o = acc / l_sum.masked_fill(l_sum == 0, 1.0)[..., None]
     return {"o": o.to(q.dtype), "lse": lse}
@@ -117,6 +134,7 @@ def _backward(
     sm_scale: float | None,
     lse: Tensor | None,
     delta: Tensor | None,
+    factors: Tensor | None,
     place: str,
     base: str,
 ) -> dict[str, Tensor]:
@@ -126,12 +144,13 @@ def _backward(
     p = _recomputed(s, base, lse)
     wide_v = v.repeat_interleave(group, dim=1).to(s.dtype)
     grad = do.to(s.dtype)
-    dp = grad @ wide_v.transpose(-1, -2)
+    f = torch.ones_like(p) if factors is None else factors.to(p.dtype)
+    dp = f * (grad @ wide_v.transpose(-1, -2))
     if delta is None:
-        o = _forward(q, k, v, causal, sm_scale, place, base)["o"].to(s.dtype)
+        o = _forward(q, k, v, causal, sm_scale, factors, place, base)["o"].to(s.dtype)
         delta = (grad * o).sum(dim=-1)
     ds = p * (dp - delta[..., None])
-    ds, p = ds.to(q.dtype).to(s.dtype), p.to(q.dtype).to(s.dtype)
+    ds, p = ds.to(q.dtype).to(s.dtype), (f * p).to(q.dtype).to(s.dtype)
     wide_k = k.repeat_interleave(group, dim=1).to(s.dtype)
     dq = ds @ wide_k * scale
     dk = (ds.transpose(-1, -2) @ q.to(s.dtype) * scale).unflatten(1, (-1, group)).sum(dim=2)
