@@ -30,6 +30,12 @@ def expected(path: Path) -> set[str]:
     return {word.strip() for word in said.group(1).split(",")}
 
 
+def slug(path: Path) -> str:
+    """The exercise that an answer is for."""
+    said = re.search(r"^# .*Exercise: (\w+)", path.read_text(encoding="utf-8"), re.M)
+    return said.group(1) if said else "vector_scale"
+
+
 def quick(text: str, slug: str = "vector_scale", **options: object) -> Report:
     """A check with short limits and without diagnosis."""
     options = {"limits": QUICK, "diagnose": False, **options}
