@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flashlab.iocount import bounds, count_io
-from flashlab.worked import flash1, standard, vector_add
+from flashlab.worked import flash1, flash1_backward, standard, standard_backward, vector_add
 
 SHAPES = [(1, 2, 37, 37, 24), (2, 1, 5, 21, 16), (1, 1, 40, 20, 40), (1, 1, 1, 1, 64)]
 
@@ -49,6 +49,58 @@ def test_forward_equals_fp64(order, shape, causal, monkeypatch):
         assert torch.equal(m == -math.inf, empty)
         got = m + l_sum.log()
         assert (got - lse)[~empty].abs().max() < 1e-5
+
+
+def gradients(q, k, v, do, causal):
+    leaves = [x.double().requires_grad_() for x in (q, k, v)]
+    return torch.autograd.grad(exact(*leaves, causal)[0], leaves, do.double())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
+@pytest.mark.parametrize("order", ["standard", "flash1"])
+def test_backward_equals_fp64(order, shape, causal, monkeypatch):
+    for module in (standard, flash1, flash1_backward):
+        monkeypatch.setattr(module, "BLOCK_M", 16)
+        monkeypatch.setattr(module, "BLOCK_N", 32)
+    q, k, v = inputs(*shape, torch.float32)
+    do = torch.randn(q.shape, generator=torch.Generator().manual_seed(1))
+    with count_io():
+        if order == "standard":
+            p = standard_backward.standard_weights(q, k, causal=causal)
+            grads = standard_backward.standard_backward(q, k, v, p, do)
+        else:
+            o, m, l_sum = flash1.flash1_forward(q, k, v, causal=causal)
+            grads = flash1_backward.flash1_backward(q, k, v, o, m, l_sum, do, causal=causal)
+    for got, expected in zip(grads, gradients(q, k, v, do, causal), strict=True):
+        assert (got - expected).abs().max() < 1e-4 * (1 + expected.abs().max())
+
+
+@pytest.mark.core
+def test_backward_traffic(monkeypatch):
+    """The standard pass moves seven matrices; FlashAttention-1 moves dq once a key block."""
+    N, D, tile = 64, 16, 16
+    for module in (standard, flash1_backward):
+        monkeypatch.setattr(module, "BLOCK_M", tile)
+        monkeypatch.setattr(module, "BLOCK_N", tile)
+    q, k, v, do = (torch.randn(1, 1, N, D).half() for _ in range(4))
+    p = torch.rand(1, N, N).half()
+    with count_io() as tally:
+        standard_backward.standard_backward(q, k, v, p, do)
+    whole = 2 * N * N
+    assert tally.load_bytes("p_ptr") == 4 * whole  # p for dv and ds; ds for dq and dk
+    assert tally.store_bytes("s_ptr") + tally.load_bytes("dp_ptr") == 2 * whole  # dp out and in
+    assert tally.store_bytes("ds_ptr") == whole
+    matrices = bounds.standard_backward_bytes(1, 1, N, N, D, 2)
+    assert sum(sum(matrices[name]) for name in ("p", "dp", "ds")) == 7 * whole
+    statistics = torch.rand(1, 1, N) + 1
+    with count_io() as tally:
+        flash1_backward.flash1_backward(q, k, v, q, statistics, statistics, do)
+    passes, fp32 = N // tile, 4 * N * D
+    assert tally.load_bytes("sum_ptr") == tally.store_bytes("sum_ptr") == (passes - 1) * fp32
+    assert tally.load_bytes("q_ptr") == passes * 2 * N * D
+    assert tally.load_bytes("k_ptr") == tally.store_bytes("dk_ptr") == 2 * N * D
 
 
 @pytest.mark.core
