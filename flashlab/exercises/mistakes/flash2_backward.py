@@ -225,18 +225,6 @@ KEYS = (
         "infinity times 0 is NaN.",
     ),
     Mistake(
-        "mask-only-if-causal",
-        f"{_WHERE}  # only the diagonal, and the last keys where N_k is ragged\n"
-        f"            {_VISIBLE}  # a key that does not exist would weigh exp(0 - lse)\n"
-        f"            if CAUSAL:\n                visible = {_DIAGONAL}\n"
-        "            p = tl.where(visible, p, 0.0)\n",
-        "if CAUSAL:\n            p = tl.where(mask_n[None, :] & (offs_n[None, :] <= "
-        "offs_m[:, None] + shift), p, 0.0)\n",
-        "ragged-keys",
-        "nan",
-        "dq is masked under a causal mask alone: the last tile of keys may be ragged without one.",
-    ),
-    Mistake(
         "mask-starts-too-late",
         _WHERE,
         "if start_n >= full:",
