@@ -6,7 +6,7 @@ import torch
 
 from flashlab import iocount, sources
 from flashlab.loading import load_module
-from flashlab.reference import attention, matmul, merge, softmax, vector
+from flashlab.reference import attention, backward, matmul, merge, softmax, vector
 
 
 def solution(slug):
@@ -105,3 +105,42 @@ def test_merge_partials(name, axis):
         o, lse = module.merge_partials(**call)
     assert (o - expected).abs().max() < 4e-3
     assert (lse - expected_lse).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2], ids=["batch", "head", "row"])
+@pytest.mark.parametrize("name", ["q", "k", "v", "o", "do", "lse"])
+def test_backward(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {n: torch.randn(2, 2, 20, 16, generator=generator) for n in ("q", "k", "v", "do")}
+    call["o"], call["lse"] = attention.flash_forward(call["q"], call["k"], call["v"], causal=True)
+    expected = backward.flash2_backward(**call, causal=True)
+    call[name] = spread(call[name], axis)
+    module = solution("flash2_backward")
+    module.BLOCK_M = module.BLOCK_N = 16
+    with iocount.count_io():
+        grads = module.flash2_backward(**call, causal=True)
+    for got, grad in zip(grads, expected, strict=True):
+        assert (got - grad).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2], ids=["batch", "head", "row"])
+@pytest.mark.parametrize("name", ["q", "k", "v", "do", "lse", "delta"])
+def test_backward_of_lab_06(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {n: torch.randn(2, 2, 20, 16, generator=generator) for n in ("q", "k", "v", "do")}
+    o, call["lse"] = attention.flash_forward(call["q"], call["k"], call["v"], causal=True)
+    call["delta"] = backward.backward_delta(o, call["do"])
+    expected = (
+        backward.flash_backward_dq(**call, causal=True),
+        *backward.flash_backward_dkdv(**call, causal=True),
+    )
+    call[name] = spread(call[name], axis)
+    grads = []
+    for slug in ("flash_backward_dq", "flash_backward_dkdv"):
+        module = solution(slug)
+        module.BLOCK_M = module.BLOCK_N = 16
+        with iocount.count_io():
+            got = getattr(module, slug)(**call, causal=True)
+        grads += got if isinstance(got, tuple) else (got,)
+    for got, grad in zip(grads, expected, strict=True):
+        assert (got - grad).abs().max() < 1e-4
