@@ -69,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     command("progress", _list, "show what you have passed")
     start = command("start", _start, "put a stub into your workspace", "flashlab start triad")
     start.add_argument("slug")
+    debug = command(
+        "debug", _debug, "run one case here, unprotected", "flashlab debug flash_forward one-tile"
+    )
+    debug.add_argument("slug")
+    debug.add_argument("case", nargs="?", help="case (default: the first)")
+    debug.add_argument("--solution", action="store_true", help="the course's solution")
     _check_arguments(
         command("check", _check, "grade your file", "flashlab check flash_forward --tier cpu")
     )
@@ -130,6 +136,16 @@ def _check(args: argparse.Namespace) -> int:
         texts = [report.to_json() for report in reports]
         print(texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
     return 0 if all(report.passed for report in reports) else 1
+
+
+def _debug(args: argparse.Namespace) -> int:
+    from flashlab import learner
+
+    found = learner.debug(args.slug, args.case, solution=args.solution)
+    for finding in found["findings"]:
+        print(finding)
+    print(found["tally"] if found["tally"] is None else found["tally"].report())
+    return 0
 
 
 def _lab(args: argparse.Namespace) -> int:

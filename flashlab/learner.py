@@ -1,5 +1,6 @@
 """What a learner asks for, in a notebook and in a terminal: check, hint, debug. Floor: front."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +51,9 @@ def check(
     exercise = exercises.get(slug)
     tier = _tier(tier)
     answer = _answer(slug, solution, file)
+    if answer.origin == "file" and file is None:
+        with contextlib.suppress(WorkspaceError):  # a full disk must not stop a check
+            Workspace.current().keep(slug, answer.text)  # every text that was checked stays
     with _Progress(slug, enabled=show) as progress:
         report = grader.check(
             slug,

@@ -39,9 +39,13 @@ EXTRAS = {"nbgrader": "classroom", "dask": "classroom", "distributed": "classroo
 
 MAX_FILE, MAX_FUNCTION = 350, 40
 LONG_FILES = {
-    "flashlab/exercises/mistakes/flash_forward.py": "one table of mistakes, a row each",
+    "tests/test_entry.py": "all of an entry's behaviour against one pair of sample texts",
+    "tests/test_workspace.py": "the workspace's files, history and progress, one set of fixtures",
 }
 LONG_FUNCTIONS = {
+    "solutions/flash_forward_tiles.py::flash_forward_tiles": "the exercise itself: one walk",
+    "tests/browser/test_learner.py::test_stub_then_wrong_then_right_then_restart": "one path",
+    "tests/sample_reports.py::wrong": "one report, a field a line",
     "flashlab/cli.py::_parser": "a table of commands and options, a line each",
 }
 

@@ -18,10 +18,11 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
     ``sizes`` holds B H N_q N_k D and may hold H_kv (H if left out), causal, sm_scale, and
     ``scores``: random (default); large (beyond +-88 at D 16: exp overflows in fp32); negative (all
     near -120); rising, falling (the row maximum moves by 2.5, by -50, in two stairs);
-    ``values``: random (default); large (in the thousands); one-hot (v_j is unit vector j: o is P);
+    ``values``: random (default); large (6,000 and more: sums pass fp16's 65,504); one-hot (v_j is
+    unit vector j: o is P);
     ``layout``: contiguous (default); permuted ([B, N, H, D] memory, k a slice of longer rows, v
-    with D outermost in each head); expanded (q every second element, k shared by the batch, v by
-    the heads).
+    with D outermost in each head); expanded (q, k every second element, k shared by the batch,
+    v by the heads).
     """
     B, D, heads = sizes["B"], sizes["D"], (sizes["H"], sizes.get("H_kv", sizes["H"]))
     scores, values = sizes.get("scores", "random"), sizes.get("values", "random")
@@ -40,7 +41,7 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
     q, k, v = _LAYOUTS[layout](draw, B, heads, sizes["N_q"], sizes["N_k"], D)
     _set_scores(q, k, scores)
     if values == "large":
-        v.mul_(3000.0)
+        v.abs_().add_(1.0).mul_(6000.0)
     if values == "one-hot":
         v.copy_(torch.eye(sizes["N_k"], D))
     inputs = {name: _cast(x, dtype) for name, x in (("q", q), ("k", k), ("v", v))}
@@ -79,7 +80,7 @@ def _permuted(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) 
 def _expanded(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) -> list[Tensor]:
     H, H_kv = heads
     q = draw(B, H, N_q, 2 * D)[..., ::2]
-    k, v = draw(1, H_kv, N_k, D), draw(B, 1, N_k, D)
+    k, v = draw(1, H_kv, N_k, 2 * D)[..., ::2], draw(B, 1, N_k, D)
     return [q, k.expand(B, H_kv, N_k, D), v.expand(B, H_kv, N_k, D)]
 
 

@@ -93,6 +93,12 @@ CASES = (
         pairs=(0, 2),
     ),
     Case(
+        "negative-scale",
+        "ragged",
+        lambda t: _sizes(t["BLOCK_M"], t["BLOCK_N"] + 5, sm_scale=-0.5),
+        "sm_scale is -0.5: a hidden key's -inf turns into +inf if it is multiplied afterwards.",
+    ),
+    Case(
         "one-token",
         "ragged",
         lambda t: _sizes(1, 1),
@@ -139,7 +145,7 @@ CASES = (
         "expanded",
         "hostile",
         lambda t: _sizes(18, 20, B=2, H=2, layout="expanded"),
-        "q is every second element, the batch shares k (stride 0) and the heads share v.",
+        "q and k are every second element, the batch shares k (stride 0) and the heads share v.",
         pairs=(0, 2),
     ),
     Case(
@@ -161,7 +167,7 @@ CASES = (
         "large-values",
         "hostile",
         lambda t: _sizes(t["BLOCK_M"], 3 * t["BLOCK_N"], values="large"),
-        "Values in the thousands: their sum over a row does not fit in fp16.",
+        "Values of 6,000 and more: their sum over a row does not fit in fp16.",
     ),
     Case(
         "head-dim-80",

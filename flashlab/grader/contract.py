@@ -13,6 +13,8 @@ from typing import Any
 
 from flashlab.exercise import Exercise
 
+MAX_TEXT = 200_000  # characters; the longest solution has under 10,000
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -25,7 +27,10 @@ class Problem:
 
 
 def parse(text: str) -> tuple[ast.Module | None, Problem | None]:
-    """The tree of an answer, or the syntax error that stands in its way."""
+    """The tree of an answer, or what stands in its way: its size, or a syntax error."""
+    if len(text) > MAX_TEXT:
+        size = f"it is {len(text) / 1e6:.1f} million characters long"
+        return None, Problem("contract", f"{size}, expected a file of at most {MAX_TEXT:,}")
     try:
         return ast.parse(text), None
     except SyntaxError as error:

@@ -9,19 +9,24 @@ from flashlab.grader.cpu import Answer
 from flashlab.grader.trials import Run
 
 EVIDENCE = 2  # failing runs that each step is tried on
+UNABLE = frozenset({"compile", "crash"})  # such as a name that the solution does not define
 
 
 def first_wrong(exercise: Exercise, answer: Answer, runs: Sequence[Run]) -> int | None:
-    """Number of the first step that fails by itself.
+    """Number of the first step that fails by itself as the answer fails.
 
-    None if the text outside the holes was changed, or if every step is right alone.
+    None if the text outside the holes was changed, if every step is right alone, or if a step
+    cannot run alone, because the answer renamed what the steps hand on to each other.
     """
     failing = [r.trial for r in runs if r.result.status != "pass"][:EVIDENCE]
+    own = {r.result.status for r in runs}
     texts = transplants(exercise.slug, answer.text)
     wanted = [(text, trial) for _, text in texts for trial in failing]
     found = cpu.run_texts(exercise, wanted, answer.filename)
     for number, (step, _) in enumerate(texts):
         mine = found[number * len(failing) : (number + 1) * len(failing)]
+        if any(run.result.status in UNABLE - own for run in mine):
+            return None
         if any(run.result.status != "pass" for run in mine):
             return step
     return None

@@ -49,9 +49,10 @@ def headline(report: Report, formula: str = "") -> str:
 
 
 def smallest_failure(report: Report) -> CaseResult | None:
-    """The failing run with the least work to look at; of equals the first."""
+    """Of the case that the report speaks of, the failing run with the least work to look at."""
+    first = report.first_failure
     failing = [c for c in report.cases if c.status not in ("pass", "grader_error")]
-    return min(failing, key=work, default=None)
+    return min((c for c in failing if c.name == first.name), key=work, default=None)
 
 
 def failing_call(slug: str, case: CaseResult) -> str:

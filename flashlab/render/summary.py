@@ -100,10 +100,13 @@ def shade(units: float) -> int:
 
 
 def io_case(report: Report) -> CaseResult | None:
-    """The run whose bytes are shown: the first over its budget, else the last one counted."""
+    """The run whose bytes are shown: the first over its budget, else the largest of the core."""
     counted = [c for c in report.cases if c.io and c.budget]
     over = [c for c in counted if any(row.over for row in io_rows(c))]
-    return over[0] if over else counted[-1] if counted else None
+    if over:
+        return over[0]
+    core = [c for c in counted if c.group == "core"] or counted
+    return max(core, key=lambda c: sum(map(sum, c.io.values())), default=None)
 
 
 def io_rows(case: CaseResult) -> list[Moved]:

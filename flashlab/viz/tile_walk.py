@@ -92,8 +92,7 @@ def _rect(x: float, y: float, w: float, h: float, fill: str, extra: str = "") ->
 
 def draw(w: Walk, step: Step) -> str:
     """The score matrix with its tiles: done, on chip now, not yet, masked."""
-    rows, columns = math.ceil(w.N / w.block_m), math.ceil(w.N / w.block_n)
-    size = w.N * CELL
+    columns, size = math.ceil(w.N / w.block_n), w.N * CELL
     parts = [
         f'<svg viewBox="0 0 {LEFT + size + 12} {TOP + size + 44}" role="img" '
         f'aria-label="score matrix, query block {step.i}, key block {step.j}, {step.phase}">'
@@ -102,23 +101,7 @@ def draw(w: Walk, step: Step) -> str:
         f'<text x="{LEFT}" y="18" font-size="14">{columns} blocks of keys and values</text>'
     )
     parts.append(f'<text x="4" y="{TOP - 8}" font-size="14">queries</text>')
-    now = step.phase == "tile"
-    for j in range(columns):
-        x, width = LEFT + j * w.block_n * CELL, min(w.block_n, w.N - j * w.block_n) * CELL
-        fill = "blue" if now and j == step.j else "grey"
-        parts.append(_rect(x + 1, 28, width - 2, 24, fill))
-    for i in range(rows):
-        y, height = TOP + i * w.block_m * CELL, min(w.block_m, w.N - i * w.block_m) * CELL
-        parts.append(_rect(28, y + 1, 24, height - 2, "blue" if i == step.i else "grey"))
-        for j in range(columns):
-            x, width = LEFT + j * w.block_n * CELL, min(w.block_n, w.N - j * w.block_n) * CELL
-            parts.append(_rect(x + 1, y + 1, width - 2, height - 2, _fill(w, step, i, j)))
-            if now and (i, j) == (step.i, step.j):
-                frame = 'stroke-width="3"'
-                parts.append(
-                    f'<rect x="{x + 2}" y="{y + 2}" width="{width - 4}" height="{height - 4}" '
-                    f'style="fill:none;stroke:var(--fl-orange)" {frame}/>'
-                )
+    parts += _blocks(w, step)
     y = TOP + step.row * CELL
     parts.append(
         f'<rect x="{LEFT}" y="{y + 2}" width="{size}" height="{CELL - 4}" '
@@ -133,6 +116,27 @@ def draw(w: Walk, step: Step) -> str:
     )
     parts.append("</svg>")
     return "".join(parts)
+
+
+def _blocks(w: Walk, step: Step) -> list[str]:
+    """The blocks of keys above, of queries at the left, and every tile of scores."""
+    rows, columns = math.ceil(w.N / w.block_m), math.ceil(w.N / w.block_n)
+    now, parts = step.phase == "tile", []
+    for j in range(columns):
+        x, width = LEFT + j * w.block_n * CELL, min(w.block_n, w.N - j * w.block_n) * CELL
+        parts.append(_rect(x + 1, 28, width - 2, 24, "blue" if now and j == step.j else "grey"))
+    for i in range(rows):
+        y, height = TOP + i * w.block_m * CELL, min(w.block_m, w.N - i * w.block_m) * CELL
+        parts.append(_rect(28, y + 1, 24, height - 2, "blue" if i == step.i else "grey"))
+        for j in range(columns):
+            x, width = LEFT + j * w.block_n * CELL, min(w.block_n, w.N - j * w.block_n) * CELL
+            parts.append(_rect(x + 1, y + 1, width - 2, height - 2, _fill(w, step, i, j)))
+            if now and (i, j) == (step.i, step.j):
+                parts.append(
+                    f'<rect x="{x + 2}" y="{y + 2}" width="{width - 4}" height="{height - 4}" '
+                    'style="fill:none;stroke:var(--fl-orange)" stroke-width="3"/>'
+                )
+    return parts
 
 
 def _fill(w: Walk, step: Step, i: int, j: int) -> str:

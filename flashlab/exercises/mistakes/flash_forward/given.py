@@ -78,6 +78,14 @@ GIVEN = (
         "v is addressed with the row stride of k.",
     ),
     Mistake(
+        "key-columns-taken-as-contiguous",
+        "k_ptr + b * stride_kb + h * stride_kh + offs_d[None, :] * stride_kd",
+        "k_ptr + b * stride_kb + h * stride_kh + offs_d[None, :]",
+        "expanded",
+        "nan",
+        "The columns of k are taken as neighbours in memory: multiply offs_d by stride_kd.",
+    ),
+    Mistake(
         "columns-taken-as-contiguous",
         "+ rows * stride_qm + offs_d[None, :] * stride_qd",
         "+ rows * stride_qm + offs_d[None, :]",

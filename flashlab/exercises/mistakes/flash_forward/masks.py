@@ -27,6 +27,15 @@ MASKS = (
         "Hidden keys get the score 0, which is a weight of exp(0 - m), instead of -inf.",
     ),
     Mistake(
+        "scaled-after-the-mask",
+        _WHERE,
+        's = tl.where(visible, s / sm_scale, float("-inf")) * sm_scale',
+        "negative-scale",
+        "nan",
+        "Scores are scaled after the mask: a negative sm_scale turns the -inf of hidden keys "
+        "into +inf.",
+    ),
+    Mistake(
         "hidden-by-a-large-number",
         _WHERE,
         "s = tl.where(visible, s, -10000.0)",
