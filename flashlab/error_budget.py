@@ -4,6 +4,7 @@ The budget is what honest low-precision answers lose, times four, plus two round
 largest element. lse, whose error does not depend on the inputs' dtype, has a limit of its own.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -129,8 +130,8 @@ def _magnitude(name: str, ref: Tensor, inputs: Mapping[str, Any]) -> float:
         return _largest(inputs.get("v"))
     if name == "dv":
         q, k = inputs["q"], inputs["k"]
-        queries_per_key = q.shape[1] * q.shape[2] / max(1, k.shape[1] * k.shape[2])
-        return max(_largest(ref), (1 + queries_per_key) * _largest(inputs.get("do")))
+        queries = q.shape[1] * q.shape[2] / max(1, k.shape[1])  # that may look at one key
+        return max(_largest(ref), math.sqrt(queries) * _largest(inputs.get("do")))
     scale = inputs.get("sm_scale")
     scale = inputs["q"].shape[-1] ** -0.5 if scale is None else abs(float(scale))
     dp = score_bound({"q": inputs.get("do"), "k": inputs.get("v"), "sm_scale": scale}) or 0.0
