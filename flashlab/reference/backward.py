@@ -12,12 +12,15 @@ STATISTICS = (torch.float32, torch.float64)  # dtypes of lse and delta; a kernel
 def check_like(q, **tensors):
     """Raise a ValueError unless each tensor has shape, dtype and device of q."""
     for name, x in tensors.items():
-        came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        if came != list(q.shape):
-            raise ValueError(f"{name} must have shape {list(q.shape)} like q, not {came}")
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[3] < 1:
+            came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"{name} must be a tensor [B, H, N, D] with D >= 1, not {came}")
         if x.dtype != q.dtype or x.device != q.device:
             wanted, came = f"{q.dtype} on {q.device}", f"{x.dtype} on {x.device}"
             raise ValueError(f"{name} must be {wanted} like q, not {came}: move or cast it")
+        if x.shape != q.shape:
+            came, wanted = list(x.shape), list(q.shape)
+            raise ValueError(f"{name} must have shape {wanted} to fit, not {came}")
 
 
 def check_statistics(q, **tensors):
@@ -199,11 +202,12 @@ def flash2_backward(
     check_statistics(q, lse=lse)
     high = torch.promote_types(q.dtype, torch.float32)
     q_, o_, do_ = (x.to(high) for x in (q, o, do))
-    group = q.shape[1] // max(1, k.shape[1])
+    H_kv = k.shape[1]
+    group = q.shape[1] // max(1, H_kv)
     k_, v_ = (x.to(high).repeat_interleave(group, dim=1) for x in (k, v))
     p, ds = _weights(q_, k_, v_, do_, lse, (do_ * o_).sum(3), causal, sm_scale)
     dq, dk = ds @ k_, ds.transpose(2, 3) @ q_
-    dk, dv = (x.unflatten(1, k.shape[1:2] + (-1,)).sum(2) for x in (dk, p.transpose(2, 3) @ do_))
+    dk, dv = (x.unflatten(1, (H_kv, group)).sum(2) for x in (dk, p.transpose(2, 3) @ do_))
     scale = _scale(q, sm_scale)
     return (scale * dq).to(q.dtype), (scale * dk).to(q.dtype), dv.to(q.dtype)
 
