@@ -94,7 +94,7 @@ class Mistake:
         slug: Its id, such as ``"no-rescale"``.
         old: Text that stands exactly once in the solution.
         new: What replaces it.
-        breaks: Name of a case that must fail.
+        breaks: Name of a case that must fail, of the first group in which any fails.
         expect: Status which that failure gets (one of ``STATUSES``).
         says: The fault in a learner's words: one sentence.
         tier: Lowest tier that can see it.

@@ -74,8 +74,7 @@ def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
             return "contract", f"{name} is {out.dtype} {list(out.shape)}", {}
         kind, value = SENTINEL[out.element_size()]
         if bool((out.view(kind) == value).any()):
-            unwritten = "uninitialised" if exercise.kind == "triton" else "nan"
-            return unwritten, f"{name} is not written everywhere", {}
+            return "uninitialised", f"{name} is not written everywhere", {}
     worst = numerics.worst(numerics.compare(outputs, reference, trial.limits, tiles))
     return worst.status, worst.sentence, moved_bytes(tally, trial.sent, outputs)
 

@@ -280,13 +280,18 @@ def test_outputs_equal_to_the_reference_are_no_evidence():
 
 def test_smallest_failure_and_row_numbers():
     report = Report("flash", "cpu", "wrong", "")
-    sizes = [{"N_q": 64, "N_k": 64}, {"N_q": 5, "N_k": 21}, {"N_q": 1, "N_k": 1}]
-    statuses = ["wrong", "nan", "pass"]
-    report.cases = [
-        CaseResult(f"c{i}", "core", {}, s, status)
-        for i, (s, status) in enumerate(zip(sizes, statuses, strict=True))
+    runs = [
+        ("a", 1, "pass"),
+        ("b", 64, "wrong"),
+        ("b", 32, "nan"),
+        ("b", 8, "pass"),
+        ("c", 5, "nan"),
     ]
-    assert wording.smallest_failure(report).name == "c1"
+    report.cases = [
+        CaseResult(name, "core", {}, {"N_q": n, "N_k": n}, status) for name, n, status in runs
+    ]
+    smallest = wording.smallest_failure(report)  # of the case that the report speaks of
+    assert (smallest.name, smallest.sizes["N_q"]) == ("b", 32)
     assert wording.numbers([0, 1, 2, 3, 8, 9]) == "0 to 3, 8 and 9"
     assert wording.numbers([5]) == "5"
 

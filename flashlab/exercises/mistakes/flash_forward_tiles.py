@@ -236,7 +236,7 @@ MISTAKES = (
         "o[:, :, start_m : start_m + rows]",
         "o[:, :, :rows]",
         "two-tiles",
-        "nan",
+        "uninitialised",
         "Every block writes the first rows of o: a block's rows start at start_m.",
     ),
     Mistake(
