@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,9 @@ def pytest_configure() -> None:
     The private setter: ``torch.use_deterministic_algorithms`` imports the compiler first.
     """
     torch._C._set_deterministic_algorithms(True, warn_only=True)
+    # A run started in the background ignores Ctrl-C, and so would the servers that tests stop by it.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["MPLBACKEND"] = "agg"
     os.environ["MPLCONFIGDIR"] = str(CACHES / "matplotlib")
     os.environ["TRITON_CACHE_DIR"] = str(CACHES / "triton")

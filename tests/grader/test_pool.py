@@ -104,8 +104,6 @@ def test_the_server_dies_with_its_parent() -> None:
 
 def test_stop_interrupts_a_check_and_the_next_one_works(solution: str) -> None:
     quick(solution, cases=["one-block"])
-    # A run started in the background inherits an ignored SIGINT; Jupyter's kernels never do.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
     report = quick(LOOP, limits=pool.Limits(30, 30.0))
