@@ -31,7 +31,7 @@ def pytest_configure() -> None:
     The private setter: ``torch.use_deterministic_algorithms`` imports the compiler first.
     """
     torch._C._set_deterministic_algorithms(True, warn_only=True)
-    # A run started in the background ignores Ctrl-C, and so would the servers that tests stop by it.
+    # A run in the background ignores Ctrl-C, and so would the servers that tests stop with it.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["MPLBACKEND"] = "agg"
