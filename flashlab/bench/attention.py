@@ -9,31 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend
 
-from flashlab import hardware, kernels, sources
-from flashlab.bench import timing
+from flashlab import hardware
+from flashlab.bench import table, timing
+from flashlab.bench.forward import TOKENS, WIDTH, flops
+from flashlab.bench.peers import sdpa
 from flashlab.worked import flash1, standard
 
-TOKENS = 16384  # B = TOKENS / N
-WIDTH = 2048  # H * D
 GRID = [(D, causal, N) for D in (128, 64) for causal in (False, True) for N in (1024, 4096, 8192)]
 QUICK = [(64, False, 1024), (64, True, 1024)]
-
-
-def flops(B: int, H: int, N: int, D: int, causal: bool) -> float:
-    """FLOPs of one forward pass, the field's convention."""
-    return 4 * B * H * N * N * D / (2 if causal else 1)
-
-
-def sdpa(q, k, v, causal: bool, backend: SDPBackend) -> Callable[[], torch.Tensor]:
-    """A call of torch's attention with one backend."""
-
-    def call():
-        with sdpa_kernel(backend):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-    return call
 
 
 def versions_of(ours, q, k, v, causal: bool, slow: bool) -> dict[str, Callable[[], object]]:
@@ -103,11 +88,8 @@ def main(quick: bool = False, solution: bool = True, out: str | None = None) -> 
     if not torch.cuda.is_available():
         print("flashlab bench flash_forward measures speed and needs an NVIDIA GPU; none is here.")
         return 1
-    if solution:
-        text, where = sources.solution_text("flash_forward"), "the course's solution"
-        ours = kernels.load_module(text, "<solution flash_forward>").flash_forward
-    else:
-        ours, where = kernels.flash_forward.flash_forward, "your file"
+    ours = table.answer("flash_forward", mine=not solution)
+    where = "the course's solution" if solution else "your file"
     facts = timing.card()
     print(", ".join(f"{k} {v}" for k, v in facts.items()))
     top = timing.ceilings()

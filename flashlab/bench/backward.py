@@ -1,74 +1,41 @@
-"""``flashlab bench flash2_backward``: the backward pass beside SDPA's.
+"""``flashlab bench flash2_backward``: the backward pass beside SDPA's and FlexAttention's.
 
 TFLOP/s = 10 B H N^2 D / time (2.5 times the forward), halved under a causal mask.
 """
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
-from flashlab.bench import timing
-from flashlab.bench.attention import TOKENS, WIDTH, flops
-from flashlab.bench.elementary import solution
-
-GRID = [(D, causal, N) for D in (128, 64) for causal in (False, True) for N in (1024, 4096, 16384)]
+from flashlab.bench import peers, table, timing
+from flashlab.bench.forward import GRID, TOKENS, WIDTH, flops, name_of
 
 
-def flash_backward(q, k, v, do, causal: bool) -> Callable[[], object]:
-    """torch's FlashAttention-2 backward as one operator, which a graph can capture."""
-    aten = torch.ops.aten
-    o, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = aten._scaled_dot_product_flash_attention(
-        q, k, v, 0.0, causal
-    )
-    return lambda: aten._scaled_dot_product_flash_attention_backward(
-        do, q, k, v, o, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset
-    )
-
-
-def cudnn_backward(q, k, v, do, causal: bool) -> Callable[[], object]:
-    """cuDNN's backward as one operator."""
-    aten = torch.ops.aten
-    o, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = aten._scaled_dot_product_cudnn_attention(
-        q, k, v, None, True, 0.0, causal
-    )
-    return lambda: aten._scaled_dot_product_cudnn_attention_backward(
-        do, q, k, v, o, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, 0.0, causal
-    )
-
-
-def run(D: int, causal: bool, N: int) -> dict[str, float]:
-    """Milliseconds by version at one cell of the grid."""
+def cell(ours: Callable, D: int, causal: bool, N: int) -> dict:
+    """One cell of the grid, measured."""
     B, H = max(TOKENS // N, 1), WIDTH // D
     q, k, v, do = (torch.randn(B, H, N, D, device="cuda", dtype=torch.float16) for _ in range(4))
-    with torch.no_grad():
-        o, lse = solution("flash_forward")(q, k, v, causal=causal)
-    ours = solution("flash2_backward")
+    o, lse = table.answer("flash2_forward")(q, k, v, causal=causal)
     fns = {"ours": lambda: ours(q, k, v, o, lse, do, causal=causal)}
-    for name, peer in (("sdpa flash", flash_backward), ("cudnn", cudnn_backward)):
+    for name, peer in (("sdpa flash", peers.flash_backward), ("cudnn", peers.cudnn_backward)):
         try:
             fns[name] = peer(q, k, v, do, causal)
         except RuntimeError as error:
             print(f"  {name}: not available here ({str(error).splitlines()[0][:90]})")
-    return timing.interleaved_ms(fns)
+    fns["flex forward"], fns["flex both"] = peers.flex_both(q, k, v, do, causal)
+    times = timing.interleaved_ms(fns)
+    times["flex"] = times.pop("flex both") - times.pop("flex forward")
+    work = 2.5 * flops(B, H, N, D, causal)
+    return table.row(name_of(D, causal, N), work, "TFLOP/s", times, B=B, H=H, N=N, D=D)
 
 
-def main() -> int:
-    """Print one line a cell. 1 without a GPU."""
-    if not torch.cuda.is_available():
-        print(
-            "flashlab bench flash2_backward measures speed and needs an NVIDIA GPU; none is here."
-        )
-        return 1
-    print(", ".join(f"{k} {v}" for k, v in timing.card().items()))
-    for D, causal, N in GRID:
-        times = run(D, causal, N)
-        work = 2.5 * flops(max(TOKENS // N, 1), WIDTH // D, N, D, causal)
-        cells = [
-            f"{name} {work / ms / 1e9:6.1f} ({ms / times['ours']:.2f}x)"
-            for name, ms in times.items()
-            if not math.isnan(ms)
-        ]
-        mask = "causal" if causal else "full"
-        print(f"D {D:3d} {mask:6s} N {N:5d}: " + "  ".join(cells), flush=True)
-    return 0
+def rows(mine: bool) -> Iterator[dict]:
+    """One row a cell of the grid."""
+    ours = table.answer("flash2_backward", mine)
+    for size in GRID:
+        yield cell(ours, *size)
+
+
+def main(slug: str, mine: bool = False, out: str | None = None) -> int:
+    """Print one line a cell; 1 without a GPU."""
+    return table.main(slug, rows(mine), mine, out)
