@@ -10,11 +10,13 @@ from dataclasses import dataclass
 REGISTERS_PER_SM = 65536  # 32-bit registers, every NVIDIA GPU here
 MAX_REGISTERS_PER_THREAD = 255
 MAX_THREADS_PER_BLOCK = 1024
+SHARED_BYTES_PER_CLOCK = 128  # of one SM: 32 banks of 4 bytes (CUDA C++ Programming Guide)
 TENSOR_MEMORY_COLUMNS = 512  # columns of 128 x 32 bits per SM, compute capability 10.x
 
 # Bytes of shared memory per SM and per block by compute capability: CUDA C++ Programming Guide,
 # "Technical specifications per compute capability". From 8.0 on the system keeps 1 KB a block.
 SHARED_PER_SM = {
+    70: 96 << 10,
     75: 64 << 10,
     80: 164 << 10,
     86: 100 << 10,
@@ -25,10 +27,11 @@ SHARED_PER_SM = {
     120: 100 << 10,
     121: 100 << 10,
 }
-SHARED_PER_BLOCK = {cc: size if cc == 75 else size - 1024 for cc, size in SHARED_PER_SM.items()}
+SHARED_PER_BLOCK = {cc: size if cc < 80 else size - 1024 for cc, size in SHARED_PER_SM.items()}
 
 # A well-known GPU of each compute capability, for sentences.
 EXAMPLES = {
+    70: "a V100",
     75: "a T4",
     80: "an A100",
     86: "an RTX 3090 or A10",
@@ -47,13 +50,15 @@ class Gpu:
 
     Args:
         name: What people call it.
-        capability: Compute capability as an int (80 is 8.0).
+        capability: Compute capability as an int (80 is 8.0); 0 where there is none (AMD).
         tflops: Dense peak by dtype in TFLOP/s; a dtype without tensor cores is absent.
         bandwidth_gbs: Device memory bandwidth in GB/s (10^9 bytes).
         memory_gb, l2_mb: Capacities.
-        sms, clock_mhz: Streaming multiprocessors; the clock behind the peaks.
+        sms, clock_mhz: Streaming multiprocessors (AMD: compute units); the clock behind the peaks.
         source: Where the numbers were read.
-        unconfirmed: Fields not read in a source that quotes NVIDIA.
+        unconfirmed: Fields not read in a source that quotes the maker.
+        shared_kb, register_kb: On-chip memory of one SM in KB; 0: what the capability says.
+        l2_bytes_per_clock: What the L2 hands out in a clock; 0: the course has no source.
     """
 
     name: str
@@ -66,16 +71,19 @@ class Gpu:
     clock_mhz: int
     source: str
     unconfirmed: tuple[str, ...] = ()
+    shared_kb: int = 0
+    register_kb: int = 4 * REGISTERS_PER_SM >> 10
+    l2_bytes_per_clock: int = 0
 
     @property
     def shared_per_sm(self) -> int:
         """Bytes of shared memory of one SM."""
-        return SHARED_PER_SM[self.capability]
+        return self.shared_kb << 10 or SHARED_PER_SM[self.capability]
 
     @property
     def shared_per_block(self) -> int:
         """Bytes of shared memory that one block (one Triton program) may have."""
-        return SHARED_PER_BLOCK[self.capability]
+        return self.shared_kb << 10 or SHARED_PER_BLOCK[self.capability]
 
     @property
     def registers_per_sm(self) -> int:
@@ -85,7 +93,17 @@ class Gpu:
     @property
     def sram_bytes(self) -> int:
         """Registers and shared memory of one SM: the most that can live on chip beside it."""
-        return 4 * REGISTERS_PER_SM + self.shared_per_sm
+        return (self.register_kb << 10) + self.shared_per_sm
+
+    @property
+    def shared_bandwidth_gbs(self) -> float:
+        """GB/s of all shared memories together: 32 banks of 4 bytes an SM and clock."""
+        return SHARED_BYTES_PER_CLOCK * self.sms * self.clock_mhz / 1e3
+
+    @property
+    def l2_bandwidth_gbs(self) -> float | None:
+        """GB/s that the L2 hands out; None where the course has no source."""
+        return self.l2_bytes_per_clock * self.clock_mhz / 1e3 or None
 
     def peak(self, dtype: str = "float16") -> float:
         """FLOP/s of ``dtype`` (torch's name); KeyError names those there are."""
@@ -105,9 +123,18 @@ def _tensor(half: float, *, fp32: float, tf32: float = 0.0, bf16: bool = True, f
     return {dtype: value for dtype, value in peaks.items() if value}
 
 
+# L2: Table 3 of PMC10448217 gives 3133, 7219 and 8986 GB/s for a V100, A100 and H100 at 1530, 1410
+# and 1755 MHz: 2048, 5120 and 5120 bytes a clock. An H200 has the die of an H100.
+_V100_L2, _A100_L2, _H100_L2 = 2048, 5120, 5120
 _ML = "stas00/ml-engineering, accelerator chapter"
 _HOPPER = f"FlashAttention-3 paper, Table 1 and section 2; {_ML}"
 GPUS = {
+    "V100": Gpu(
+        "V100 SXM2", 70, _tensor(125, fp32=15.7, bf16=False), 900, 32, 6, 80, 1530,
+        "V100 data sheet as quoted by winston-zhang-orz/gpu-specs; clock, L2 and shared memory "
+        "from Table 3 of PMC10448217; SMs from lijun99/GPU-Resources",
+        l2_bytes_per_clock=_V100_L2,
+    ),
     "T4": Gpu(
         "T4", 75, _tensor(65, fp32=8.1, bf16=False), 320, 16, 4, 40, 1590,
         "T4 data sheet as quoted by winston-zhang-orz/gpu-specs and pcpartcomparison.com",
@@ -116,10 +143,12 @@ GPUS = {
     "A100-40": Gpu(
         "A100 40 GB SXM", 80, _tensor(312, fp32=19.5, tf32=156), 1555, 40, 40, 108, 1410,
         f"A100 data sheet as quoted by glennklockwood.com/garden/processors/A100; {_ML}",
+        l2_bytes_per_clock=_A100_L2,
     ),
     "A100-80": Gpu(
         "A100 80 GB SXM", 80, _tensor(312, fp32=19.5, tf32=156), 2039, 80, 40, 108, 1410,
         f"A100 data sheet as quoted by glennklockwood.com/garden/processors/A100; {_ML}",
+        l2_bytes_per_clock=_A100_L2,
     ),
     "L4": Gpu(
         "L4", 89, _tensor(121, fp32=30.3, tf32=60, fp8=242), 300, 24, 48, 58, 2040,
@@ -134,25 +163,33 @@ GPUS = {
     "H100-PCIe": Gpu(
         "H100 PCIe", 90, _tensor(756, fp32=51, tf32=378, fp8=1513), 2000, 80, 50, 114, 1620,
         f"H100 data sheet (halved where it prints sparse figures); {_ML}",
-        ("clock_mhz",),
+        ("clock_mhz",), l2_bytes_per_clock=_H100_L2,
     ),
     "H100-SXM": Gpu(
         "H100 SXM", 90, _tensor(989, fp32=67, tf32=494, fp8=1979), 3350, 80, 50, 132, 1830,
-        _HOPPER,
+        _HOPPER, l2_bytes_per_clock=_H100_L2,
     ),
     "H200": Gpu(
         "H200 SXM", 90, _tensor(989, fp32=67, tf32=494, fp8=1979), 4800, 141, 50, 132, 1830,
         f"H200 data sheet (halved where it prints sparse figures); {_ML}",
+        l2_bytes_per_clock=_H100_L2,
     ),
     "B200": Gpu(
         "B200 SXM", 100, _tensor(2250, fp32=80, tf32=1125, fp8=4500), 8000, 180, 126, 148, 1965,
         f"{_ML}; FlashAttention-4 paper (peak)",
         ("sms", "tflops[tfloat32]"),
     ),
+    "MI300X": Gpu(
+        "MI300X", 0, _tensor(1307, fp32=163.4, tf32=654, fp8=2615), 5300, 192, 32, 304, 2100,
+        f"MI300X data sheet as quoted by {_ML}; local data share of 64 KB a unit and L2 of 4 MB a "
+        "die, 8 dies: ROCm documentation, AMD GPU specifications",
+        ("register_kb", "tflops[tfloat32]"), shared_kb=64, register_kb=512,
+    ),
 }  # fmt: skip
 
 # How torch.cuda.get_device_name spells them: every word must occur; first match wins.
 _DEVICE_NAMES = (
+    (("V100", "SXM2"), "V100"),
     (("A100", "80GB"), "A100-80"),
     (("A100", "40GB"), "A100-40"),
     (("H100", "PCIe"), "H100-PCIe"),

@@ -17,7 +17,9 @@ def test_a_block_of_an_a100_and_an_h100_has_what_triton_reports():
 def test_every_row_is_whole_and_cites_its_source(key):
     gpu = GPUS[key]
     assert gpu.source
-    assert gpu.capability in SHARED_PER_BLOCK and gpu.capability in hardware.EXAMPLES
+    known = gpu.capability in SHARED_PER_BLOCK and gpu.capability in hardware.EXAMPLES
+    assert known or (gpu.capability == 0 and gpu.shared_kb)  # AMD has no compute capability
+    assert 0 < gpu.shared_per_block <= gpu.shared_per_sm < gpu.sram_bytes
     assert gpu.peak("float16") > gpu.peak("float32")
     assert gpu.bandwidth_gbs > 0 and gpu.sms > 0 and gpu.l2_mb > 0
     assert {f.split("[")[0] for f in gpu.unconfirmed} <= set(gpu.__dataclass_fields__)
@@ -33,8 +35,8 @@ def test_ridge_points_are_the_published_ones(key, dtype, ridge):
 
 
 def test_fp16_fma_peaks_follow_from_sms_and_clock():
-    # tensor-core multiply-adds per SM and clock: 1024 on an A100, 2048 on a H100
-    for key, per_clock in (("A100-80", 2048), ("H100-SXM", 4096)):
+    # tensor-core multiply-adds per SM and clock: 512 on a V100, 1024 on an A100, 2048 on a H100
+    for key, per_clock in (("V100", 1024), ("A100-80", 2048), ("H100-SXM", 4096)):
         gpu = GPUS[key]
         derived = per_clock * gpu.sms * gpu.clock_mhz * 1e6
         assert derived == pytest.approx(gpu.peak("float16"), rel=0.01)
@@ -43,6 +45,7 @@ def test_fp16_fma_peaks_follow_from_sms_and_clock():
 @pytest.mark.parametrize(
     ("name", "key"),
     [
+        ("Tesla V100-SXM2-16GB", "V100"),
         ("NVIDIA A100-SXM4-80GB", "A100-80"),
         ("NVIDIA A100-SXM4-40GB", "A100-40"),
         ("NVIDIA H100 80GB HBM3", "H100-SXM"),
@@ -60,10 +63,23 @@ def test_find_knows_the_name_that_torch_gives(name, key):
 
 @pytest.mark.parametrize(
     "name",
-    ["NVIDIA L40S", "NVIDIA GeForce RTX 4090 Laptop GPU", "Quadro RTX 4000", "NVIDIA GB200"],
+    [
+        "NVIDIA L40S",
+        "Tesla V100-PCIE-16GB",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "Quadro RTX 4000",
+        "NVIDIA GB200",
+    ],
 )
 def test_find_does_not_guess(name):
     assert find(name) is None
+
+
+def test_bandwidths_on_chip_are_the_published_ones():
+    # FlashAttention paper, section 2.1 (19 TB/s); PMC10448217, Table 3 (7219 GB/s)
+    assert GPUS["A100-40"].shared_bandwidth_gbs == pytest.approx(19_000, rel=0.03)
+    assert GPUS["A100-40"].l2_bandwidth_gbs == pytest.approx(7219, rel=0.001)
+    assert GPUS["L4"].l2_bandwidth_gbs is None
 
 
 def test_roofline_has_two_roofs_that_meet_at_the_ridge():
