@@ -22,6 +22,7 @@ _HOME_OF = {
     "debug": "flashlab.learner",
     "count_io": "flashlab.iocount",
     "inspect": "flashlab.learner",
+    "quiz": "flashlab.quizzes",
 }
 
 _SUBMODULES = ("kernels",)  # ``flashlab.kernels.flash_forward`` works after ``import flashlab``
@@ -33,6 +34,7 @@ __all__ = [
     "hint",
     "inspect",
     "progress",
+    "quiz",
     "reset",
     "solution",
     "stub",

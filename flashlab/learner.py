@@ -9,17 +9,9 @@ from typing import Any, Self
 from flashlab import device, exercises, grader, sources
 from flashlab.exercise import Exercise
 from flashlab.grader.report import Report
+from flashlab.notebook import in_notebook
 from flashlab.render import html, terminal
 from flashlab.workspace import Answer, Workspace, WorkspaceError
-
-
-def in_notebook() -> bool:
-    """True inside a Jupyter kernel (not in plain Python or a terminal IPython)."""
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return getattr(get_ipython(), "kernel", None) is not None
 
 
 def check(

@@ -19,6 +19,15 @@ _USAGE = """\
 _EXTENSION_LINE = 'c.InteractiveShellApp.extensions.append("flashlab.notebook")'
 
 
+def in_notebook() -> bool:
+    """True inside a Jupyter kernel (not in plain Python or a terminal IPython)."""
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
 class FillConflict(WorkspaceError):
     """Cell and file both changed, so nothing was written; ``Run All`` stops here."""
 

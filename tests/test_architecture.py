@@ -17,7 +17,7 @@ LAYERS = {
         kernels loading numerics pipeline reference sources transplant worked workspace""",
     "course": "bench exercises grader reproduce",
     "front": """__init__ __main__ authoring classroom cli doctor home lab learner notebook
-        render viz""",
+        quizzes render viz""",
 }
 FLOORS = ("core", "course", "front")
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}

@@ -328,11 +328,11 @@ def test_a_broken_file_is_set_aside_by_a_change_too(workspace):
 
 
 def test_fields_of_a_later_version_stay(workspace):
-    data = {"version": 2, "exercises": {SLUG: {"stars": 5}}, "quizzes": {"q": 1}}
+    data = {"version": 2, "exercises": {SLUG: {"stars": 5}}, "badges": {"q": 1}}
     put(workspace.root / "progress.json", json.dumps(data).encode())
     workspace.record_hint(SLUG, 1)
     after = json.loads((workspace.root / "progress.json").read_bytes())
-    assert after["quizzes"] == {"q": 1} and after["exercises"][SLUG]["stars"] == 5
+    assert after["badges"] == {"q": 1} and after["exercises"][SLUG]["stars"] == 5
 
 
 RECORD = f"""

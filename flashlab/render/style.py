@@ -3,16 +3,9 @@
 Status is never told by colour alone; pictures have borders and words. Floor: front.
 """
 
-from flashlab.viz.palette import DARK, LIGHT
+from flashlab.viz import palette
 
 ROOT = ".flashlab-report"
-LIGHT_PAGES = ('[data-jp-theme-light="true"]', "html[theme=light]", "body.vscode-light")
-DARK_PAGES = (
-    '[data-jp-theme-light="false"]',
-    "html[theme=dark]",
-    "body.vscode-dark",
-    "body.vscode-high-contrast",
-)
 # Shades of the tile map: right, over 1, 10, 100 limits, NaN. Light to dark, so grey prints work.
 SHADES_LIGHT = ("#f3f5f8", "#f6e0b5", "#f0a860", "#b84a00", "#3b1c32")
 SHADES_DARK = ("#1f252c", "#5b4717", "#a8651f", "#f0913f", "#ffd9f4")
@@ -54,28 +47,9 @@ border-top:1px solid var(--fl-line);background:none;vertical-align:top}}
 
 def css() -> str:
     """The style of every report on a page; safe to repeat."""
-    light, dark = _variables(LIGHT, SHADES_LIGHT), _variables(DARK, SHADES_DARK)
-    return (
-        f"{ROOT}{{{light}}}"
-        f"@media (prefers-color-scheme:dark){{{ROOT}{{{dark}}}}}"
-        + "".join(f"{page} {ROOT}{{{light}}}" for page in LIGHT_PAGES)
-        + "".join(f"{page} {ROOT}{{{dark}}}" for page in DARK_PAGES)
-        + RULES.format(r=ROOT * 2)  # twice: outweighs JupyterLab's rules for tables and code
+    light, dark = (
+        {f"shade{i}": colour for i, colour in enumerate(shades)}
+        for shades in (SHADES_LIGHT, SHADES_DARK)
     )
-
-
-def _variables(colours: dict[str, str], shades: tuple[str, ...]) -> str:
-    """``--fl-<name>`` of a palette; JupyterLab's own ink and paper win where it sets them."""
-    jupyter = {
-        "ink": "--jp-content-font-color1",
-        "paper": "--jp-layout-color0",
-        "panel": "--jp-cell-editor-background",
-        "line": "--jp-border-color2",
-        "soft": "--jp-content-font-color2",
-    }
-    named = {
-        name: f"var({jupyter[name]},{value})" if name in jupyter else value
-        for name, value in colours.items()
-    }
-    named |= {f"shade{i}": value for i, value in enumerate(shades)}
-    return "".join(f"--fl-{name}:{value};" for name, value in named.items())
+    rules = RULES.format(r=ROOT * 2)  # twice: outweighs JupyterLab's rules for tables and code
+    return palette.inline(ROOT, light, dark) + rules

@@ -1,5 +1,7 @@
 """Colours of all pictures as CSS variables, light and dark; safe for colour-blind readers."""
 
+from collections.abc import Mapping
+
 # Okabe and Ito's set (jfly.uni-koeln.de/color, 2008), darkened or lightened for contrast of text.
 LIGHT = {
     "ink": "#1b1f24",
@@ -45,4 +47,46 @@ def css(scope: str = ":root") -> str:
         f"@media (prefers-color-scheme:dark){{{scope}{{{dark}color-scheme:dark}}}}"
         f"{scope}[data-theme=light]{{{light}color-scheme:light}}"
         f"{scope}[data-theme=dark]{{{dark}color-scheme:dark}}"
+    )
+
+
+LIGHT_PAGES = ('[data-jp-theme-light="true"]', "html[theme=light]", "body.vscode-light")
+DARK_PAGES = (
+    '[data-jp-theme-light="false"]',
+    "html[theme=dark]",
+    "body.vscode-dark",
+    "body.vscode-high-contrast",
+)
+# JupyterLab's own ink and paper win where it sets them.
+JUPYTER = {
+    "ink": "--jp-content-font-color1",
+    "paper": "--jp-layout-color0",
+    "panel": "--jp-cell-editor-background",
+    "line": "--jp-border-color2",
+    "soft": "--jp-content-font-color2",
+}
+
+
+def inline(
+    scope: str, light: Mapping[str, str] | None = None, dark: Mapping[str, str] | None = None
+) -> str:
+    """CSS variables for HTML within a notebook's page: JupyterLab, Colab, VS Code, the system.
+
+    Args:
+        scope: Selector of the element that holds the picture.
+        light, dark: More colours, beside those of the palette.
+    """
+
+    def block(colours: Mapping[str, str]) -> str:
+        return "".join(
+            f"--fl-{name}:{f'var({JUPYTER[name]},{value})' if name in JUPYTER else value};"
+            for name, value in colours.items()
+        )
+
+    day, night = block({**LIGHT, **(light or {})}), block({**DARK, **(dark or {})})
+    return (
+        f"{scope}{{{day}}}"
+        f"@media (prefers-color-scheme:dark){{{scope}{{{night}}}}}"
+        + "".join(f"{page} {scope}{{{day}}}" for page in LIGHT_PAGES)
+        + "".join(f"{page} {scope}{{{night}}}" for page in DARK_PAGES)
     )

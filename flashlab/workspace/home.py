@@ -176,6 +176,15 @@ class Workspace:
         """Record that the solution was opened; the first time counts."""
         self._record(slug, lambda row: row.setdefault("solution_opened", progress.now()))
 
+    def quiz(self, name: str) -> dict[str, dict[str, Any]]:
+        """Question key -> {"tries": int, "right": time of the first right answer or None}."""
+        return self._progress.read().get("quizzes", {}).get(name, {})
+
+    def record_quiz(self, name: str, key: str, right: bool) -> None:
+        """Record one try at a question of a quiz."""
+        self.create()
+        self._progress.change(lambda data: progress.add_try(data, name, key, right))
+
     def _record(self, slug: str, edit: Callable[[dict[str, Any]], object]) -> None:
         self.kernel_path(slug)
         self.create()

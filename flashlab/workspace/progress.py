@@ -78,7 +78,17 @@ def _empty() -> dict[str, Any]:
 def _is_sound(data: object) -> bool:
     if not isinstance(data, dict) or not isinstance(data.get("exercises"), dict):
         return False
-    return all(isinstance(row, dict) and _is_row(row) for row in data["exercises"].values())
+    rows = data["exercises"].values()
+    return all(isinstance(row, dict) and _is_row(row) for row in rows) and _has_quizzes(data)
+
+
+def _has_quizzes(data: dict[str, Any]) -> bool:
+    """Whether "quizzes", where there is one, has its form; files of older releases have none."""
+    quizzes = data.get("quizzes", {})
+    if not isinstance(quizzes, dict) or not all(isinstance(q, dict) for q in quizzes.values()):
+        return False
+    rows = [row for quiz in quizzes.values() for row in quiz.values()]
+    return all(isinstance(row, dict) and isinstance(row.get("tries"), int) for row in rows)
 
 
 def _is_row(row: dict[str, Any]) -> bool:
@@ -100,6 +110,20 @@ def now() -> str:
 def row(data: dict[str, Any], slug: str) -> dict[str, Any]:
     """The part of ``data`` that belongs to ``slug``, made if need be."""
     return data["exercises"].setdefault(slug, {})
+
+
+def add_try(data: dict[str, Any], quiz: str, key: str, right: bool) -> None:
+    """Count one try at a question; the first right answer keeps its time, later ones change
+    nothing.
+    """
+    row = (
+        data.setdefault("quizzes", {})
+        .setdefault(quiz, {})
+        .setdefault(key, {"tries": 0, "right": None})
+    )
+    if row["right"] is None:
+        row["tries"] += 1
+        row["right"] = now() if right else None
 
 
 def last_pass(entry: dict[str, Any]) -> str | None:

@@ -1,0 +1,1 @@
+"""The questions, one file a chapter; the file is named as the quiz."""
