@@ -4,15 +4,24 @@ Each run draws shapes, dtype, magnitudes and a style, emulates a tiled online-so
 working precision, and compares it with fp64 under the error budget of ``flashlab.numerics``.
 
     python scripts/false_failures.py --runs 3000
+    PYTHONPATH=. python scripts/false_failures.py --device cuda --runs 3000
+
+With ``--device cuda`` the course's own kernels run instead, compiled (see ``compiled_runs``).
 """
 
 import argparse
+import concurrent.futures
 import math
+import multiprocessing
+import os
 import random
 import sys
+import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import compiled_runs
 import torch
 from torch import Tensor
 
@@ -20,6 +29,7 @@ from flashlab import numerics
 from flashlab.reference.honest import honest_attention, honest_attention_backward, visible
 
 LOG2E = 1 / math.log(2)
+PROCESSES = 12  # on a GPU; each compiles its own kernels
 
 
 @dataclass(frozen=True)
@@ -155,12 +165,61 @@ def judge(seed: int) -> list[tuple[str, str, float, dict, Style]]:
     return [(f.output, f.status, (f.error or 0) / (f.limit or 1), call, style) for f in findings]
 
 
+def run_compiled(runs: int, seed: int) -> int:
+    """The experiment with compiled kernels on a GPU, in several processes."""
+    start, every = time.monotonic(), compiled_runs.families()
+    seeds = [range(seed + n, seed + runs, len(every)) for n in range(len(every))]
+    processes = min(PROCESSES, os.cpu_count() or 1)
+    done: list[compiled_runs.Judged] = []
+    broken = []
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, context) as pool:
+        jobs = {
+            pool.submit(compiled_runs.judge_family, family, some, "cuda"): family
+            for family, some in zip(every, seeds, strict=True)
+        }
+        for job in concurrent.futures.as_completed(jobs):
+            try:
+                done += job.result()
+            except Exception as error:  # a kernel that does not fit must not end the others
+                broken.append(f"{jobs[job]}: {type(error).__name__}: {error}")
+    print("\n".join(broken), end="\n" if broken else "")
+    print(f"{torch.cuda.get_device_name()}, {time.monotonic() - start:.0f} s")
+    return int(tell(done) > 0 or bool(broken))
+
+
+def tell(done: Sequence[compiled_runs.Judged]) -> int:
+    """Print failures, the rate of each dtype and the largest errors; the number of failed runs."""
+    for one in done:
+        if one.status != "pass":
+            print(f"seed {one.seed}: {one.output} {one.status} {one.ratio:.2f}", one.family)
+    total = 0
+    for variant in dict.fromkeys(one.family.variant for one in done):
+        mine = [one for one in done if one.family.variant == variant]
+        failed = {one.seed for one in mine if one.status != "pass"}
+        total += len(failed)
+        largest = {}
+        for one in mine:
+            largest[one.output] = max(largest.get(one.output, 0.0), one.ratio)
+        ratios = ", ".join(f"{name} {ratio:.2f}" for name, ratio in largest.items())
+        count = len({one.seed for one in mine})
+        print(
+            f"{variant:9} {len(failed)} of {count} correct runs failed: "
+            f"{len(failed) / count:.2%}; largest error over limit: {ratios}"
+        )
+    print(f"{total} of {len({one.seed for one in done})} correct runs failed")
+    return total
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the experiment; exit status 1 if any correct run failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args(arguments)
+    if options.device == "cuda":
+        return run_compiled(options.runs, options.seed)
     torch.set_num_threads(1)
     closest, failed, runs_failed = Counter(), Counter(), 0
     for seed in range(options.seed, options.seed + options.runs):

@@ -202,7 +202,8 @@ def test_worst_finding_is_the_most_severe():
     assert numerics.worst(list(judged(inputs, got).values())).output == "lse"
 
 
-def test_random_correct_runs_do_not_fail(capsys):
+def test_random_correct_runs_do_not_fail(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     script = runpy.run_path(str(SCRIPT))
     assert script["main"](["--runs", "200"]) == 0
     assert "0 of 200 correct runs failed" in capsys.readouterr().out
