@@ -206,7 +206,12 @@ def block_sparse_forward(
     lse = torch.empty([B, H, N_q], dtype=torch.float32, device=q.device)
     lists, counts = lists.expand(H, T_q, T_k), counts.expand(H, T_q)  # a shared list has stride 0
     BLOCK_D = max(16, triton.next_power_of_2(D))
-    pair_bytes = 2 * block_n * BLOCK_D * q.element_size()  # a tile of k and one of v
+    stage_bytes = 2 * block_n * BLOCK_D * q.element_size()  # a tile of k and one of v
+    held = block_m * (block_n + BLOCK_D)  # numbers of s and acc, all in registers
+    if held * q.element_size() > 64 << 10:
+        raise ValueError(
+            f"block_m={block_m} and block_n={block_n} do not fit on chip with D={D} and {q.dtype}"
+        )
     block_sparse_fwd_kernel[(T_q * B * H,)](
         q, k, v, lists, counts, o, lse,
         *q.stride(), *k.stride(), *v.stride(), *lists.stride(), *counts.stride(),
@@ -214,7 +219,7 @@ def block_sparse_forward(
         H, N_q, N_k,
         (D**-0.5 if sm_scale is None else float(sm_scale)) * 1.4426950408889634,
         D=D, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=BLOCK_D,
-        num_warps=4 if block_m <= 64 else 8,  # 16 rows of a tile for each warp
-        num_stages=3 if pair_bytes <= 64 << 10 else 1,  # load the next tiles early if they fit
+        num_warps=4 if held <= 64 * 192 else 8,  # about 100 of those numbers a thread
+        num_stages=2 if stage_bytes <= 64 << 10 else 1,  # load the next tiles early if they fit
     )  # fmt: skip
     return o, lse
