@@ -20,6 +20,7 @@ SYLLABUS = (
     "flash_backward_dq",
     "flash_dropout",
     "flash2_backward",
+    "split_kv_decode",
 )
 
 
