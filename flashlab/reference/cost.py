@@ -49,3 +49,28 @@ def attention_cost(
         step: (B * H * flops, B * H * elements * dtype_bytes)
         for step, (flops, elements) in one_head.items()
     }
+
+
+def elementwise_cost(
+    B: int, H: int, N_q: int, N_k: int, *, dtype_bytes: int
+) -> dict[str, tuple[int, int]]:
+    """FLOPs and bytes of masking s and of dropout on p, each a kernel of its own.
+
+    A kernel reads its matrix and writes a matrix of the same size. The pattern is worked out from
+    the position (a causal mask, random bits from a counter), so it costs no bytes, and its integer
+    arithmetic is not counted. Masking adds 0 or -inf: 1 FLOP an element. Dropout compares a random
+    number with p and multiplies: 2 FLOPs an element.
+
+    Args:
+        B, H, N_q, N_k, dtype_bytes: as for ``attention_cost``.
+
+    Returns:
+        cost: ``{"mask": (flops, bytes), "dropout": (flops, bytes)}``; integers, for all heads.
+
+    Raises:
+        ValueError: a size is not an integer, or too small.
+    """
+    check_sizes(dtype_bytes, B=B, H=H, N_q=N_q, N_k=N_k)
+    scores = B * H * N_q * N_k
+    moved = 2 * scores * dtype_bytes
+    return {"mask": (scores, moved), "dropout": (2 * scores, moved)}
