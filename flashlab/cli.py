@@ -19,6 +19,8 @@ BENCHES = {
     "triad": "elementary",
     "row_softmax": "elementary",
     "tiled_matmul": "elementary",
+    "roofline": "roofline",
+    "standard": "standard",
     "flash_forward": "attention",
     "block_sparse_forward": "sparse",
     "flash2_forward": "forward",
@@ -104,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--quick", action="store_true", help="small sizes, for a T4 or L4")
     bench.add_argument("--mine", action="store_true", help="time your file, not the solution")
     bench.add_argument("--out", help="save the figures as JSON here")
+    bench.add_argument("--draw", help="draw the saved figures of flash_forward; needs no GPU")
     return parser
 
 
@@ -226,6 +229,12 @@ def _verify(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     import importlib
 
+    if args.draw:
+        if args.what != "flash_forward":
+            raise ValueError("--draw draws what `flashlab bench flash_forward --out FILE` saved")
+        from flashlab.viz import bench_roofline
+
+        return bench_roofline.main(args.draw)
     module = importlib.import_module(f"flashlab.bench.{BENCHES[args.what]}")
     if args.what == "flash_forward":
         return module.main(quick=args.quick, solution=not args.mine, out=args.out)

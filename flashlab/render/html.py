@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from flashlab.grader.report import CaseResult, Report
 from flashlab.render import style, summary, svg
 from flashlab.render.safe import one_line, plain
+from flashlab.viz import traffic
 
 NUMERIC = ("Expected", "Got", "Bytes loaded", "Bytes stored", "Budget")
 
@@ -61,6 +62,9 @@ def _rows(report: Report) -> Rows:
     if report.failing_call:
         rows.append(("Repeat", f"<pre>{html.escape(plain(report.failing_call))}</pre>"))
     rows += _causes(report)
+    moved = summary.io_case(report)
+    if report.passed and moved is not None:
+        rows.append(("Bytes", _bytes_drawn(moved)))
     rows.append(("File", f"<code>{_line(summary.file_graded(report))}</code>"))
     if report.not_run:
         rows.append(("Not run", _paragraphs(report.not_run)))
@@ -150,6 +154,21 @@ def _samples(case: CaseResult) -> str:
     return _table((f"Element of {case.where.output}", "Expected", "Got"), rows)
 
 
+def _bytes_drawn(case: CaseResult) -> str:
+    """Bars of the bytes that a run moved, with its budget, and the run's name."""
+    rows = [
+        traffic.Row(
+            row.tensor,
+            row.loaded,
+            row.stored,
+            None if row.loads_allowed is None else (row.loads_allowed, row.stores_allowed),
+        )
+        for row in summary.io_rows(case)
+    ]
+    drawn = traffic.picture(rows, summary.run_name(case))
+    return f"<p>{_line(f'{drawn.title}: {drawn.caption}')}</p>{drawn.svg}"
+
+
 def _io(case: CaseResult, rows: Sequence[summary.Moved]) -> str:
     body = []
     for row in rows:
@@ -162,7 +181,7 @@ def _io(case: CaseResult, rows: Sequence[summary.Moved]) -> str:
         )
         body.append(f"<td>{_line(row.tensor)}</td>{cells}<td>{verdict}</td>")
     headings = ("Tensor", "Bytes loaded", "Budget", "Bytes stored", "Budget", "")
-    return f"<p>{_line(summary.run_name(case))}</p>" + _table(headings, body)
+    return _bytes_drawn(case) + _table(headings, body)
 
 
 def _table(headings: Sequence[str], rows: Sequence[str]) -> str:
