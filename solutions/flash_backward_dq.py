@@ -142,17 +142,19 @@ def flash_backward_dq(
     if B * H * N_q * N_k == 0:  # nothing to launch for
         return torch.zeros_like(q)
     dq = torch.empty_like(q)
-    grid = (triton.cdiv(N_q, BLOCK_M) * B * H,)
+    BLOCK_D = max(16, triton.next_power_of_2(D))
+    shrink = max(1, BLOCK_D * q.element_size() ** 2 // 512)  # long rows, fp32: registers run out
+    block_m, block_n = max(16, BLOCK_M // shrink), max(16, BLOCK_N // shrink)
+    grid = (triton.cdiv(N_q, block_m) * B * H,)
     strides = [n for x in (q, k, v, do, lse, delta, dq) for n in x.stride()]
     flash_bwd_dq_kernel[grid](
         q, k, v, do, lse, delta, dq,
         *strides,
         H, N_q, N_k,
         D**-0.5 if sm_scale is None else float(sm_scale),
-        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        BLOCK_D=max(16, triton.next_power_of_2(D)),
+        D=D, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=BLOCK_D,
         CAUSAL=causal,
-        num_warps=4 if D <= 64 else 8,
-        num_stages=2 if D <= 128 else 1,
+        num_warps=4 if D <= 64 and shrink == 1 else 8,
+        num_stages=2 if shrink == 1 else 1,
     )  # fmt: skip
     return dq

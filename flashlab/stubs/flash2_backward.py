@@ -211,6 +211,14 @@ def check_inputs(q, k, v, o, lse, do):
         raise ValueError(f"lse must be {wanted}, not {came}: move or cast it")
 
 
+def roomy(x):
+    """Has a block of x's GPU the shared memory of an A100 or H100 (163 KB and more)? L4: 99 KB."""
+    if not x.is_cuda:
+        return True
+    room = torch.cuda.get_device_properties(x.device).shared_memory_per_block_optin
+    return room >= 160 << 10
+
+
 def flash2_backward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -230,8 +238,9 @@ def flash2_backward(
     delta = torch.empty([B, H, N_q], dtype=torch.float32, device=q.device)
     scale = D**-0.5 if sm_scale is None else float(sm_scale)
     BLOCK_D = max(16, triton.next_power_of_2(D))
-    shrink = max(1, BLOCK_D * q.element_size() // 256)  # tiles of long rows would not fit on chip
-    passing, kept = max(16, BLOCK_M // shrink), max(16, BLOCK_N // shrink)
+    shrink = max(1, BLOCK_D * q.element_size() ** 2 // 512)  # long rows, fp32: registers run out
+    half = 1 if roomy(q) else 2
+    passing, kept = max(16, BLOCK_M // shrink), max(16, BLOCK_N // shrink // half)
     shared = {"D": D, "BLOCK_D": BLOCK_D}
     flash2_bwd_delta_kernel[(triton.cdiv(N_q, passing) * B * H,)](
         o, do, delta, *o.stride(), *do.stride(), H, N_q, BLOCK_M=passing, **shared, num_warps=4,
@@ -239,8 +248,8 @@ def flash2_backward(
     strides = [n for x in (q, k, v, do, lse) for n in x.stride()]
     shared |= {
         "CAUSAL": causal,
-        "num_warps": 8 if kept > 64 else 4,  # 16 rows of what stays for each warp
-        "num_stages": 3 if shrink == 1 else 1,  # load two tiles ahead where there is room
+        "num_warps": 8 if kept > 64 or half == 2 else 4,  # 16 rows of what stays for each warp
+        "num_stages": 3 if shrink == half == 1 else 1,  # load two tiles ahead where there is room
     }
     flash2_bwd_dkdv_kernel[(triton.cdiv(N_k, kept) * B * H_kv,)](
         q, k, v, do, lse, delta, dk, dv, *strides, *dk.stride(), *dv.stride(),

@@ -136,17 +136,19 @@ def flash_backward_dkdv(
     if B * H * N_q * N_k == 0:  # nothing to launch for
         return torch.zeros_like(k), torch.zeros_like(v)
     dk, dv = torch.empty_like(k), torch.empty_like(v)
-    grid = (triton.cdiv(N_k, BLOCK_N) * B * H,)
+    BLOCK_D = max(16, triton.next_power_of_2(D))
+    shrink = max(1, BLOCK_D * q.element_size() ** 2 // 512)  # long rows, fp32: registers run out
+    block_m, block_n = max(16, BLOCK_M // shrink), max(16, BLOCK_N // shrink)
+    grid = (triton.cdiv(N_k, block_n) * B * H,)
     strides = [n for x in (q, k, v, do, lse, delta, dk, dv) for n in x.stride()]
     flash_bwd_dkdv_kernel[grid](
         q, k, v, do, lse, delta, dk, dv,
         *strides,
         H, N_q, N_k,
         D**-0.5 if sm_scale is None else float(sm_scale),
-        D=D, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N,
-        BLOCK_D=max(16, triton.next_power_of_2(D)),
+        D=D, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=BLOCK_D,
         CAUSAL=causal,
         num_warps=4 if D <= 32 else 8,  # s, dp, dk and dv lie in registers, in fp32
-        num_stages=2 if D <= 128 else 1,
+        num_stages=2 if shrink == 1 else 1,
     )  # fmt: skip
     return dk, dv
