@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from flashlab import exercises, sources
+from flashlab import claims, exercises, sources
 from flashlab.holes import without_markers
 from flashlab.notebook import ipython_config
 from flashlab.workspace import Workspace
@@ -43,7 +43,10 @@ def run(path, tmp_path, monkeypatch, edit=lambda cell: None):
 
 @pytest.mark.parametrize("path", notebooks("chapters"))
 def test_chapter_runs(path, tmp_path, monkeypatch):
-    run(path, tmp_path, monkeypatch)
+    notebook = run(path, tmp_path, monkeypatch)
+    chapter = path.stem[:2]
+    if chapter in claims.chapters():
+        assert not list(claims.faults(chapter, notebook.cells, claims.of(chapter)))
 
 
 @pytest.mark.parametrize("path", notebooks("labs"))

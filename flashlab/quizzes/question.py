@@ -48,7 +48,7 @@ class Question:
     @property
     def asked(self) -> str:
         """Unit and tolerance in words."""
-        near = f"within {self.tolerance:.0%}" if self.tolerance else "exact"
+        near = f"within {100 * self.tolerance:g} %" if self.tolerance else "exact"
         return f"{f'in {self.unit}' if self.unit else 'a plain number'}, {near}"
 
 

@@ -52,7 +52,10 @@ def rows_of(
 
 
 def traffic(
-    tally: Tally, budget: Moved | None = None, tensors: Mapping[str, Tensor] | None = None
+    tally: Tally,
+    budget: Moved | None = None,
+    tensors: Mapping[str, Tensor] | None = None,
+    title: str = "Bytes that your kernel moved",
 ) -> Picture:
     """What a recording moved.
 
@@ -60,8 +63,9 @@ def traffic(
         tally: Of ``flashlab.count_io``.
         budget: Tensor -> bytes (loaded, stored) that it may move.
         tensors: Host tensors by name; the bars are then these instead of kernel arguments.
+        title: Heading of the picture.
     """
-    return picture(rows_of(tally, budget, tensors), "Bytes that your kernel moved")
+    return picture(rows_of(tally, budget, tensors), title)
 
 
 WIDTH, LEFT, STEP, BAR = 720, 70, 24, 17
