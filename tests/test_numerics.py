@@ -142,7 +142,8 @@ def test_lse_has_its_own_limit():
     got = right(inputs)
     score = (inputs["q"].double() @ inputs["k"].double().transpose(-1, -2)).abs().max() / 4
     found = judged(inputs, got)["lse"]
-    assert found.limit == pytest.approx(4 * torch.finfo(torch.float32).eps * (6 + float(score)))
+    eps = torch.finfo(torch.float32).eps
+    assert found.limit == pytest.approx(4 * eps * (6 + 2 * float(score)))  # sqrt(D) / 4 is 1
     got["lse"] += 1e-4
     assert judged(inputs, got)["lse"].status == "precision"
     got["lse"] += 0.1
@@ -156,10 +157,29 @@ def test_scaling_q_in_half_precision_is_precision_not_wrong():
     assert statuses == {"o": "pass", "lse": "precision"}
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_scores_added_up_one_by_one_pass(dtype):
+    """As a kernel may do it: D roundings of a sum that its first product made large."""
+    inputs = call(60, 90, D=128, dtype=dtype)
+    inputs["q"][..., 0] = 11.3
+    inputs["k"][..., 0] = -120.0
+    q, k = inputs["q"].float(), inputs["k"].float()
+    s = torch.zeros(1, 2, 60, 90)
+    for d in range(128):
+        s = torch.addcmul(s, q[..., :, None, d], k[..., None, :, d])
+    s = s * 128**-0.5
+    m = s.amax(-1, keepdim=True)
+    p = torch.exp(s - m)
+    l_sum = p.sum(-1, keepdim=True)
+    o = p.to(inputs["v"].dtype).float() @ inputs["v"].float() / l_sum
+    got = {"o": o.to(inputs["v"].dtype), "lse": (m + torch.log(l_sum))[..., 0]}
+    assert {n: f.status for n, f in judged(inputs, got).items()} == {"o": "pass", "lse": "pass"}
+
+
 def test_tf32_widens_the_budget():
     inputs = call(dtype="float32")
     tight, wide = (judged(inputs, right(inputs), tf32=t)["o"].limit for t in (False, True))
-    assert wide == pytest.approx(tight * 2**12)
+    assert 2**10 < wide / tight <= 2**12  # all of it but what fp32 sums may drift
 
 
 def test_no_honest_answer_means_exact():
