@@ -19,6 +19,7 @@ SYLLABUS = (
     "flash_backward_dkdv",
     "flash_backward_dq",
     "flash_dropout",
+    "flash2_forward",
     "flash2_backward",
     "split_kv_decode",
 )

@@ -62,6 +62,63 @@ def flash_forward(
     return (p @ v.to(high)).to(q.dtype), lse
 
 
+def flash2_forward(
+    q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, sm_scale: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """Exact softmax attention with grouped heads, and the log-sum-exp of its scores.
+
+    s_ij = sm_scale * q_i . k_j over the keys j that query i sees;
+    lse_i = log sum_j exp(s_ij);  o_i = sum_j exp(s_ij - lse_i) * v_j.
+
+    Args:
+        q: [B, H, N_q, D]; queries; float16, bfloat16 or float32 (here also float64); any strides;
+            a kernel takes D from 1 to 256.
+        k: [B, H_kv, N_k, D]; keys; H_kv divides H, and query head h reads key head
+            h // (H / H_kv); dtype and device of q.
+        v: [B, H_kv, N_k, D]; values; likewise.
+        causal: query i sees the keys j <= i + N_k - N_q (the last query sees every key).
+        sm_scale: factor of the scores; None means 1/sqrt(D).
+
+    Returns:
+        o: [B, H, N_q, D]; dtype of q; 0 for a query that sees no key.
+        lse: [B, H, N_q]; in nats; float32 (float64 for float64); -inf for a query without
+            keys. Any of B, H, H_kv, N_q and N_k may be 0.
+
+    Raises:
+        ValueError: q, k or v is not such a tensor, or its dtype, device or shape does not fit q's.
+
+    Source: Dao 2023 (FlashAttention-2), Algorithm 1; Ainslie et al. 2023 (grouped heads).
+    """
+    check_grouped_inputs(q, k, v)
+    H, H_kv = q.shape[1], k.shape[1]
+    if not H_kv:  # no key head: nobody sees a key
+        k, v = (x.new_empty(x.shape[0], H, 0, x.shape[3]) for x in (k, v))
+    else:
+        k, v = (x.repeat_interleave(H // H_kv, dim=1) for x in (k, v))
+    return flash_forward(q, k, v, causal=causal, sm_scale=sm_scale)
+
+
+def check_grouped_inputs(q, k, v, **like_q):
+    """Raise a ValueError unless k and v have heads that divide q's, and the others q's shape."""
+    for name, x in {"q": q, "k": k, "v": v, **like_q}.items():
+        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[3] < 1:
+            came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"{name} must be a tensor [B, H, N, D] with D >= 1, not {came}")
+        if x.dtype not in DTYPES:
+            raise ValueError(f"{name} must have a dtype of {DTYPES}, not {x.dtype}: cast it")
+        if x.dtype != q.dtype or x.device != q.device:
+            wanted, came = f"{q.dtype} on {q.device}", f"{x.dtype} on {x.device}"
+            raise ValueError(f"{name} must be {wanted} like q, not {came}: move or cast it")
+    B, H, _, D = q.shape
+    if list(k.shape) != [B, k.shape[1], k.shape[2], D] or H % max(1, k.shape[1]):
+        wanted = f"[{B}, H_kv, N_k, {D}] with H_kv a divisor of {H}"
+        raise ValueError(f"k must have shape {wanted}, not {list(k.shape)}")
+    for name, x, like, other in (("v", v, "k", k), *((n, x, "q", q) for n, x in like_q.items())):
+        wanted, came = list(other.shape), list(x.shape)
+        if came != wanted:
+            raise ValueError(f"{name} must have shape {wanted} like {like}, not {came}")
+
+
 def flash_forward_tiles(
     q: Tensor,
     k: Tensor,

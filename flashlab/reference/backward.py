@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from flashlab.reference.attention import DTYPES, check_inputs
+from flashlab.reference.attention import DTYPES, check_grouped_inputs, check_inputs
 from flashlab.reference.honest import visible
 
 STATISTICS = (torch.float32, torch.float64)  # dtypes of lse and delta; a kernel takes float32
@@ -210,27 +210,6 @@ def flash2_backward(
     dk, dv = (x.unflatten(1, (H_kv, group)).sum(2) for x in (dk, p.transpose(2, 3) @ do_))
     scale = _scale(q, sm_scale)
     return (scale * dq).to(q.dtype), (scale * dk).to(q.dtype), dv.to(q.dtype)
-
-
-def check_grouped_inputs(q, k, v, **like_q):
-    """Raise a ValueError unless k and v have heads that divide q's, and the others q's shape."""
-    for name, x in {"q": q, "k": k, "v": v, **like_q}.items():
-        if not isinstance(x, Tensor) or x.dim() != 4 or x.shape[3] < 1:
-            came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
-            raise ValueError(f"{name} must be a tensor [B, H, N, D] with D >= 1, not {came}")
-        if x.dtype not in DTYPES:
-            raise ValueError(f"{name} must have a dtype of {DTYPES}, not {x.dtype}: cast it")
-        if x.dtype != q.dtype or x.device != q.device:
-            wanted, came = f"{q.dtype} on {q.device}", f"{x.dtype} on {x.device}"
-            raise ValueError(f"{name} must be {wanted} like q, not {came}: move or cast it")
-    B, H, _, D = q.shape
-    if list(k.shape) != [B, k.shape[1], k.shape[2], D] or H % max(1, k.shape[1]):
-        wanted = f"[{B}, H_kv, N_k, {D}] with H_kv a divisor of {H}"
-        raise ValueError(f"k must have shape {wanted}, not {list(k.shape)}")
-    for name, x, like, other in (("v", v, "k", k), *((n, x, "q", q) for n, x in like_q.items())):
-        wanted, came = list(other.shape), list(x.shape)
-        if came != wanted:
-            raise ValueError(f"{name} must have shape {wanted} like {like}, not {came}")
 
 
 def check_backward_inputs(q, k, v, do, lse, delta):
