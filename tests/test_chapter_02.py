@@ -9,6 +9,7 @@ from flashlab import hardware
 from flashlab.bench import standard as bench
 from flashlab.iocount import count_io
 from flashlab.viz import fusion, memory_ladder
+from flashlab.viz.profile import profile
 from flashlab.worked import chain
 
 
@@ -85,3 +86,18 @@ def test_the_profile_counts_every_step_and_refuses_without_a_gpu(capsys, monkeyp
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert bench.main("standard") == 1
     assert "needs an NVIDIA GPU" in capsys.readouterr().out
+
+
+def test_a_profile_shows_each_steps_share_of_the_time():
+    rows = []
+    for number, (step, (flops, moved)) in enumerate(bench.costs(2, 4, 128, 64).items(), 1):
+        ms = {"torch": float(number), "ours": 1.0}
+        sizes = {"B": 2, "H": 4, "N": 128, "D": 64}
+        rows.append({"step": step, "flops": flops, "bytes": moved, "ms": ms, **sizes})
+    picture = profile(rows)
+    assert [row[1] for row in picture.rows[1:]] == [*bench.STEPS, bench.ONE_KERNEL]
+    elementwise = (2 + 3 + 4 + 5) / (1 + 2 + 3 + 4 + 5 + 6)
+    assert f"take {100 * elementwise:.0f} % of PyTorch's time" in picture.caption
+    assert "3.0 times faster than all six" in picture.caption
+    moved = 2 * 2 * 4 * 128 * 128 * 2
+    assert picture.rows[2][4] == f"{moved / 2.0 / 1e9:.2f}"

@@ -51,8 +51,8 @@ def test_shares_add_up_and_have_a_colour_each():
     bars = {"a": {"x": 1.0, "y": 3.0}, "b": {"x": 2.0, "y": 2.0}}
     picture = shares("t", bars, "c")
     assert picture.rows[1:] == [("a", "25.0 %", "75.0 %"), ("b", "50.0 %", "50.0 %")]
-    with pytest.raises(ValueError, match="5 parts"):
-        shares("t", {"a": dict.fromkeys("uvwxyz", 1.0)}, "c")
+    with pytest.raises(ValueError, match="6 parts"):
+        shares("t", {"a": dict.fromkeys("tuvwxyz", 1.0)}, "c")
 
 
 def test_time_shares_are_those_of_the_points():

@@ -6,13 +6,15 @@ CLAIMS = (
     Claim(
         id="A1",
         chapters=("01", "02"),
-        words="Standard attention is quadratic, yet its time goes into moving numbers and not into "
+        words="Standard attention is quadratic, yet its time goes into moving numbers, not into "
         "multiplying them.",
         shown=("counted", "measured"),
         source="Dao et al. 2022 (arXiv:2205.14135), section 2; A100 data sheet",
         values=(
             Value(75, "% of the least time", margin=1, chapter="01"),
             Value(3, "% of the FLOPs", margin=0.5, chapter="01"),
+            Value(13, "% of their peak", margin=1, chapter="02"),
+            Value(82, "% of its bandwidth", margin=1, chapter="02"),
         ),
     ),
     Claim(

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from flashlab.viz import chart
 from flashlab.viz.picture import Picture, svg
 
-FILLS = ("sky", "orange", "sand", "green", "blue")  # neighbours differ in lightness too
+FILLS = ("sky", "orange", "sand", "green", "blue", "grey")  # neighbours differ in lightness too
 _INK = {"orange": "paper", "green": "paper", "blue": "paper"}
-WIDTH, BAR, GAP, LEFT = 700, 34, 22, 120
+WIDTH, BAR, GAP, LEFT = 700, 34, 22, 130
 NARROW = 0.085  # of the bar: a smaller part has no room for its share
 
 

@@ -35,17 +35,23 @@ def mask_kernel(x_ptr, y_ptr, R, C, N_q, ROWS: tl.constexpr, BLOCK: tl.constexpr
 
 
 @triton.jit
+def softmax_of_rows(x):
+    """Softmax of each row of a tile; a row of -inf alone becomes 0."""
+    m = tl.max(x, 1)
+    p = tl.exp(x - tl.where(m == -float("inf"), 0.0, m)[:, None])
+    total = tl.sum(p, 1)
+    return p / tl.where(total == 0.0, 1.0, total)[:, None]
+
+
+@triton.jit
 def softmax_kernel(x_ptr, y_ptr, R, C, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """y = softmax(x) of each row; a row of -inf alone becomes 0."""
+    """y = softmax(x) of each row."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, BLOCK)
     at = rows[:, None] * C + columns[None, :]
     here = (rows < R)[:, None] & (columns < C)[None, :]
     x = tl.load(x_ptr + at, mask=here, other=-float("inf")).to(tl.float32)  # [ROWS, BLOCK]
-    m = tl.max(x, 1)
-    p = tl.exp(x - tl.where(m == -float("inf"), 0.0, m)[:, None])
-    total = tl.sum(p, 1)
-    p = p / tl.where(total == 0.0, 1.0, total)[:, None]
+    p = softmax_of_rows(x)
     tl.store(y_ptr + at, p.to(y_ptr.dtype.element_ty), mask=here)
 
 
@@ -79,10 +85,7 @@ def fused_kernel(
         x = x * factor
     if MASK:
         x = tl.where(columns[None, :] <= (rows % N_q)[:, None] + C - N_q, x, -float("inf"))
-    m = tl.max(x, 1)
-    y = tl.exp(x - tl.where(m == -float("inf"), 0.0, m)[:, None])
-    total = tl.sum(y, 1)
-    y = y / tl.where(total == 0.0, 1.0, total)[:, None]
+    y = softmax_of_rows(x)
     if DROPOUT:
         y = tl.where(tl.rand(seed, at) >= p, y / (1.0 - p), 0.0)
 
