@@ -15,6 +15,9 @@ SYLLABUS = (
     "merge_partials",
     "flash_forward_tiles",
     "flash_forward",
+    "io_cost",
+    "choose_blocks",
+    "block_sparse_forward",
     "backward_delta",
     "flash_backward_dkdv",
     "flash_backward_dq",
@@ -22,6 +25,7 @@ SYLLABUS = (
     "flash2_forward",
     "flash2_backward",
     "split_kv_decode",
+    "varlen_forward",
 )
 
 

@@ -9,7 +9,7 @@ _SHARE = "share = tl.cdiv(tiles, num_splits) * BLOCK_N"
 _FIRST = "first = split * share"
 _LAST = "last = tl.minimum(first + share, length)"
 _MASK_N = "mask_n = offs_n < last"
-_K = "k = tl.load(k_tile + start * stride_kn, mask=mask_kv, other=0.0)"
+_V = "v = tl.load(v_tile + start * stride_vn, mask=mask_kv, other=0.0)"
 _S = 's = sm_scale * tl.dot(q, tl.trans(k), input_precision="ieee")'
 _HIDE = 's = tl.where(mask_n[None, :], s, float("-inf"))'
 _MAX = "m_new = tl.maximum(m_i, tl.max(s, 1))"
@@ -110,12 +110,12 @@ _SHARES = (
 
 _TILE = (
     Mistake(
-        "keys-unmasked",
-        _K,
-        "k = tl.load(k_tile + start * stride_kn, mask=mask_d, other=0.0)",
+        "values-unmasked",
+        _V,
+        "v = tl.load(v_tile + start * stride_vn, mask=mask_d, other=0.0)",
         "ragged-keys",
         "oob",
-        "k is loaded without the mask of the keys: the last tile reads past the cache.",
+        "v is loaded without the mask of the keys: the last tile reads past the cache.",
     ),
     Mistake(
         "tail-scores-zero",

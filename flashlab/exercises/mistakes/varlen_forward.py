@@ -1,0 +1,241 @@
+"""What learners write instead of ``solutions/varlen_forward.py``. Floor: course."""
+
+from flashlab.exercise import Mistake
+
+_Q_FIRST = "q_first = tl.load(cu_q_ptr + seq * stride_cq)"
+_N_Q = "N_q = tl.load(cu_q_ptr + (seq + 1) * stride_cq) - q_first"
+_K_FIRST = "k_first = tl.load(cu_k_ptr + seq * stride_ck)"
+_N_K = "N_k = tl.load(cu_k_ptr + (seq + 1) * stride_ck) - k_first"
+_SHIFT = "shift = N_k - N_q  # query i sees key j"
+_FULL = "full = tl.minimum(full, start_m + 1 + shift)"
+_END = "end = tl.minimum(end, start_m + BLOCK_M + shift)"
+_ROWS = "rows = q_first.to(tl.int64) + offs_m"
+_KEYS = "keys = k_first.to(tl.int64) + offs_n"
+_VISIBLE = "visible = mask_n[None, :]"
+_DIAGONAL = "visible = visible & ((start_n + offs_n)[None, :] <= offs_m[:, None] + shift)"
+_HIDE = 's = tl.where(visible, s, float("-inf"))'
+_MASK_N = "mask_n = start_n + offs_n < N_k"
+_LAST = "last = tl.load(cu_q_ptr + S * stride_cq)"
+_REST = "mask_rest = (rows >= last) & (rows < T_q)"
+_STORE_LSE = (
+    'tl.store(lse_ptr + h * T_q + rows, tl.sum(nothing, 1) - float("inf"), mask=mask_rest)'
+)
+
+_SEQUENCE = (
+    Mistake(
+        "keys-of-the-query-ends",
+        _K_FIRST,
+        "k_first = tl.load(cu_q_ptr + seq * stride_cq)",
+        "lengths-differ",
+        "wrong",
+        "The first key is taken from cu_seqlens_q: keys have ends of their own.",
+    ),
+    Mistake(
+        "as-many-keys-as-queries",
+        _N_K,
+        "N_k = N_q + 0 * k_first",
+        "one-sequence",
+        "oob",
+        "N_k is taken to be N_q: a sequence may have more or fewer keys than queries.",
+    ),
+    Mistake(
+        "end-read-as-length-of-keys",
+        _N_K,
+        "N_k = tl.load(cu_k_ptr + (seq + 1) * stride_ck)",
+        "two-sequences",
+        "oob",
+        "N_k is the end of the sequence in the pack, not its length: subtract k_first.",
+    ),
+    Mistake(
+        "end-read-as-length-of-queries",
+        _N_Q,
+        "N_q = tl.load(cu_q_ptr + (seq + 1) * stride_cq)",
+        "two-sequences",
+        "oob",
+        "N_q is the end of the sequence in the pack, not its length: subtract q_first.",
+    ),
+    Mistake(
+        "lengths-of-the-sequence-before",
+        _Q_FIRST,
+        "q_first = tl.load(cu_q_ptr + (seq + 1) * stride_cq)",
+        "one-sequence",
+        "uninitialised",
+        "q_first is the end of the sequence, not its start: cu_seqlens_q[seq].",
+    ),
+    Mistake(
+        "stride-of-the-ends-ignored",
+        _N_Q,
+        "N_q = tl.load(cu_q_ptr + seq * stride_cq + 1) - q_first",
+        "permuted",
+        "oob",
+        "The next end is read at + 1 element, but the ends may have a stride.",
+    ),
+)
+
+_PACK = (
+    Mistake(
+        "rows-not-moved",
+        _ROWS,
+        "rows = offs_m.to(tl.int64) + 0 * q_first",
+        "two-sequences",
+        "race",
+        "The rows are not moved by q_first: every sequence writes the first one's queries.",
+    ),
+    Mistake(
+        "keys-not-moved",
+        _KEYS,
+        "keys = offs_n.to(tl.int64) + 0 * k_first",
+        "two-sequences",
+        "wrong",
+        "The keys are not moved by k_first: every sequence looks at the first one's keys.",
+    ),
+    Mistake(
+        "keys-moved-by-q-first",
+        _KEYS,
+        "keys = q_first.to(tl.int64) + offs_n",
+        "lengths-differ",
+        "wrong",
+        "The keys are moved by q_first: they start at k_first.",
+    ),
+    Mistake(
+        "batch-moved-by-the-longest",
+        _ROWS,
+        "rows = seq * (blocks * BLOCK_M) + offs_m",
+        "lengths-differ",
+        "oob",
+        "The sequences are taken to lie max_seqlen_q apart, as if the batch were padded.",
+    ),
+)
+
+_CAUSAL = (
+    Mistake(
+        "diagonal-of-the-pack",
+        _SHIFT,
+        "shift = k_first - q_first  # query i sees key j",
+        "causal-few-queries",
+        "wrong",
+        "The diagonal is shifted by the starts in the pack: it is N_k - N_q within the sequence.",
+    ),
+    Mistake(
+        "diagonal-top-left",
+        _SHIFT,
+        "shift = 0  # query i sees key j",
+        "causal-few-queries",
+        "wrong",
+        "The diagonal starts in the top left corner: the last query has to see the last key.",
+    ),
+    Mistake(
+        "positions-of-the-pack",
+        _DIAGONAL,
+        "visible = visible & (keys[None, :] + start_n <= offs_m[:, None] + shift)",
+        "causal-sequences",
+        "wrong",
+        "The causal mask compares positions in the pack with positions in the sequence.",
+    ),
+    Mistake(
+        "strictly-below-the-diagonal",
+        _DIAGONAL,
+        "visible = visible & ((start_n + offs_n)[None, :] < offs_m[:, None] + shift)",
+        "causal-sequences",
+        "wrong",
+        "The causal mask hides the diagonal itself: a query sees its own key, <= not <.",
+    ),
+    Mistake(
+        "full-of-my-last-query",
+        _FULL,
+        "full = tl.minimum(full, start_m + BLOCK_M + shift)",
+        "causal-sequences",
+        "wrong",
+        "full counts the keys that my last query sees: the first one decides which tiles need no "
+        "mask.",
+    ),
+    Mistake(
+        "end-of-my-first-query",
+        _END,
+        "end = tl.minimum(end, start_m + 1 + shift)",
+        "causal-sequences",
+        "wrong",
+        "The loop ends with the keys of my first query: my last query sees more.",
+    ),
+)
+
+_TILE = (
+    Mistake(
+        "keys-of-the-next-sequence",
+        _VISIBLE,
+        "visible = (mask_n | True)[None, :]",
+        "short-sequences",
+        "wrong",
+        "Lanes behind the sequence are not hidden: they get the score 0 instead of -inf.",
+    ),
+    Mistake(
+        "hidden-scores-zero",
+        _HIDE,
+        "s = tl.where(visible, s, 0.0)",
+        "short-sequences",
+        "wrong",
+        "Hidden keys get the score 0: it must be -inf, a weight of nothing.",
+    ),
+    Mistake(
+        "mask-one-key-too-many",
+        _MASK_N,
+        "mask_n = start_n + offs_n <= N_k",
+        "short-sequences",
+        "oob",
+        "The mask takes one key too many: the first key of the next sequence, < N_k not <=.",
+    ),
+    Mistake(
+        "rows-of-the-next-sequence",
+        "mask_m = offs_m < N_q  #",
+        "mask_m = offs_m + q_first < T_q  #",
+        "short-sequences",
+        "race",
+        "Rows behind the sequence are stored: they are the next sequence's, mask them by N_q.",
+    ),
+)
+
+_REST_OF_PACK = (
+    Mistake(
+        "rest-overwrites-sequences",
+        _REST,
+        "mask_rest = (rows >= 0 * last) & (rows < T_q)",
+        "one-sequence",
+        "wrong",
+        "All tokens of the pack are set to 0, those of the sequences too: only those from the "
+        "last end on belong to nobody.",
+    ),
+    Mistake(
+        "rest-runs-over",
+        _REST,
+        "mask_rest = rows >= last",
+        "short-sequences",
+        "oob",
+        "The mask of the rest has no end: it writes past T_q.",
+    ),
+    Mistake(
+        "rest-starts-late",
+        _REST,
+        "mask_rest = (rows > last) & (rows < T_q)",
+        "tokens-of-no-sequence",
+        "uninitialised",
+        "The rest starts one token late: the last end is itself the first token of no sequence.",
+    ),
+    Mistake(
+        "rest-of-the-last-sequence",
+        _LAST,
+        "last = tl.load(cu_q_ptr + (S - 1) * stride_cq)",
+        "one-sequence",
+        "wrong",
+        "The rest starts where the last sequence starts: its end is cu_seqlens_q[S].",
+    ),
+    Mistake(
+        "rest-lse-zero",
+        _STORE_LSE,
+        "tl.store(lse_ptr + h * T_q + rows, tl.sum(nothing, 1), mask=mask_rest)",
+        "tokens-of-no-sequence",
+        "wrong",
+        "Tokens of no sequence get lse 0: without a key it is -inf.",
+    ),
+)
+
+MISTAKES = _SEQUENCE + _PACK + _CAUSAL + _TILE + _REST_OF_PACK
