@@ -5,8 +5,8 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-LOG2E = tl.constexpr(1.4426950408889634)  # 1 / ln 2: exp(x) is exp2(x * LOG2E)
-LN2 = tl.constexpr(0.6931471805599453)
+LOG2E = 1.4426950408889634  # 1 / ln 2: exp(x) is exp2(x * LOG2E)
+LN2 = tl.constexpr(0.6931471805599453)  # and x in base 2 is x * LN2 in nats
 
 
 @triton.jit
@@ -165,8 +165,9 @@ def check_mask(block_mask, q, k, block_m, block_n):
     for name, size in (("block_m", block_m), ("block_n", block_n)):
         if type(size) is not int or size < 16 or size & (size - 1):
             raise ValueError(f"{name} must be a power of two from 16, not {size!r}")
-    if not isinstance(block_mask, torch.Tensor) or block_mask.dtype != torch.bool:
-        came = getattr(block_mask, "dtype", type(block_mask).__name__)
+    is_tensor = isinstance(block_mask, torch.Tensor)
+    if not is_tensor or block_mask.dtype != torch.bool:
+        came = block_mask.dtype if is_tensor else type(block_mask).__name__
         raise ValueError(f"block_mask must be a tensor of torch.bool, not {came}")
     tiles = [triton.cdiv(q.shape[2], block_m), triton.cdiv(k.shape[2], block_n)]
     if list(block_mask.shape) not in ([q.shape[1], *tiles], [1, *tiles]):
@@ -217,7 +218,7 @@ def block_sparse_forward(
         *q.stride(), *k.stride(), *v.stride(), *lists.stride(), *counts.stride(),
         *o.stride(), *lse.stride(),
         H, N_q, N_k,
-        (D**-0.5 if sm_scale is None else float(sm_scale)) * 1.4426950408889634,
+        (D**-0.5 if sm_scale is None else float(sm_scale)) * LOG2E,
         D=D, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=BLOCK_D,
         num_warps=4 if held <= 64 * 192 else 8,  # about 100 of those numbers a thread
         num_stages=2 if stage_bytes <= 64 << 10 else 1,  # load the next tiles early if they fit

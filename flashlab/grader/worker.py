@@ -1,7 +1,8 @@
 """One run of an answer in its own process: inputs in; raw outputs, tally and what went wrong out.
 
 It decides nothing: the grader judges the bytes. A class sandbox mounts only torch, Triton, numpy,
-``flashlab.iocount``, ``flashlab.pipeline``, ``flashlab.loading`` and what this file imports here.
+``flashlab.iocount`` without ``bounds`` (it answers io_cost), ``flashlab.pipeline``,
+``flashlab.loading`` and what this file imports here.
 """
 
 import dataclasses

@@ -11,8 +11,9 @@ def check_mask(block_mask, q, k, block_m, block_n):
     for name, size in (("block_m", block_m), ("block_n", block_n)):
         if type(size) is not int or size < 16 or size & (size - 1):
             raise ValueError(f"{name} must be a power of two from 16, not {size!r}")
-    if not isinstance(block_mask, torch.Tensor) or block_mask.dtype != torch.bool:
-        came = getattr(block_mask, "dtype", type(block_mask).__name__)
+    is_tensor = isinstance(block_mask, torch.Tensor)
+    if not is_tensor or block_mask.dtype != torch.bool:
+        came = block_mask.dtype if is_tensor else type(block_mask).__name__
         raise ValueError(f"block_mask must be a tensor of torch.bool, not {came}")
     tiles = [-(-q.shape[2] // block_m), -(-k.shape[2] // block_n)]
     if list(block_mask.shape) not in ([q.shape[1], *tiles], [1, *tiles]):

@@ -1,4 +1,6 @@
-"""Contract and reference of what standard attention costs: plain integers. Floor: core."""
+"""Contracts and references of what attention costs: plain integers. Floor: core."""
+
+KINDS = ("standard", "flash1", "flash2")
 
 
 def check_sizes(dtype_bytes, **sizes):
@@ -74,3 +76,78 @@ def elementwise_cost(
     scores = B * H * N_q * N_k
     moved = 2 * scores * dtype_bytes
     return {"mask": (scores, moved), "dropout": (2 * scores, moved)}
+
+
+def check_positive(**sizes):
+    """Raise a ValueError that says which size is not a positive whole number."""
+    for name, size in sizes.items():
+        if type(size) is not int or size < 1:
+            raise ValueError(f"{name} must be a positive integer, not {size!r}")
+
+
+def io_cost(
+    N: int, D: int, *, block_m: int, block_n: int, dtype_bytes: int, kind: str
+) -> dict[str, int]:
+    """Bytes that one head of attention moves between memory and chip, tensor by tensor.
+
+    ``standard``: three kernels, s = q k^T, p = softmax(s), o = p v. A program loads block_m rows
+    of q (or p) once, passes all of k (or v) and writes its rows of s (or o).
+    ``flash1``: for every block of block_n keys, over all blocks of queries: q is loaded, o and the
+    statistics m and l are loaded (but not in the first round) and stored.
+    ``flash2``: for every block of block_m queries, over all blocks of keys: k and v are loaded;
+    o and lse are stored once.
+
+    Args:
+        N: queries, and keys; 0 or more; blocks need not divide it.
+        D: head dimension; this and the following are 1 or more.
+        block_m: query rows of a tile.
+        block_n: key rows of a tile.
+        dtype_bytes: bytes of an element of q, k, v, o, s and p; m, l and lse are always fp32.
+        kind: ``"standard"``, ``"flash1"`` or ``"flash2"``.
+
+    Returns:
+        cost: bytes loaded and stored together: ``q k v o`` and ``s p`` (standard), ``m l``
+            (flash1), ``lse`` (flash2); a lane beyond the last row moves nothing.
+
+    Raises:
+        ValueError: a size is not an integer or too small, or kind is another word.
+
+    Source: Dao et al. 2022, Algorithms 0 and 1; Dao 2023 (FlashAttention-2), Algorithm 1.
+    """
+    check_sizes(1, N=N)
+    check_positive(D=D, block_m=block_m, block_n=block_n, dtype_bytes=dtype_bytes)
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {KINDS}, not {kind!r}")
+    from flashlab.iocount import bounds  # here: it brings Triton along, which no reference needs
+
+    head, tiles = (1, 1, N, N, D), (block_m, block_n, dtype_bytes)
+    if kind == "standard":
+        return bounds.moved_bytes(
+            bounds.standard_forward_bytes(*head, dtype_bytes, block_m=block_m)
+        )
+    order = bounds.flash1_forward_bytes if kind == "flash1" else bounds.flash_forward_bytes
+    return bounds.moved_bytes(order(*head, *tiles))
+
+
+def choose_blocks(sram_elements: int, D: int) -> tuple[int, int]:
+    """The tile sizes that FlashAttention's first algorithm takes for a chip of M elements.
+
+    block_n = ceil(M / 4D);  block_m = min(ceil(M / 4D), D).
+
+    Args:
+        sram_elements: M, the numbers (not bytes) that fit on chip; 1 or more.
+        D: head dimension; 1 or more.
+
+    Returns:
+        block_m: query rows of a tile.
+        block_n: key rows of a tile.
+
+    Raises:
+        ValueError: sram_elements or D is not a positive integer.
+
+    Source: Dao et al. 2022, Algorithm 1, line 1 (there B_r and B_c).
+    """
+    check_positive(sram_elements=sram_elements, D=D)
+    from flashlab.iocount import bounds  # here, as above
+
+    return bounds.fa1_blocks(sram_elements, D)

@@ -22,6 +22,7 @@ def honest_attention(
     causal: bool = False,
     sm_scale: float | None = None,
     factors: Tensor | None = None,
+    seen: Tensor | None = None,
 ) -> list[dict[str, Tensor]]:
     """Six honest answers to ``o = softmax(q k^T * sm_scale) v`` and its ``lse``.
 
@@ -32,12 +33,13 @@ def honest_attention(
         causal: Query row i sees key j if ``j <= i + N_k - N_q``.
         sm_scale: None means 1/sqrt(D).
         factors: [B, H, N_q, N_k]; what dropout multiplies each weight by; None: no dropout.
+        seen: bool, broadcast to [B, H, N_q, N_k]; which keys a query sees, instead of causal.
 
     Returns:
         Dictionaries of ``o`` [B, H, N_q, D] and ``lse`` [B, H, N_q] (nats, fp32; fp64 for fp64).
         A row that sees no key has o = 0 and lse = -inf.
     """
-    return [_forward(q, k, v, causal, sm_scale, factors, *way) for way in WAYS]
+    return [_forward(q, k, v, causal, sm_scale, factors, *way, seen) for way in WAYS]
 
 
 def honest_attention_backward(
@@ -72,7 +74,13 @@ def visible(N_q: int, N_k: int, causal: bool) -> Tensor:
 
 
 def _scores(
-    q: Tensor, k: Tensor, causal: bool, sm_scale: float | None, place: str, base: str
+    q: Tensor,
+    k: Tensor,
+    causal: bool,
+    sm_scale: float | None,
+    place: str,
+    base: str,
+    seen: Tensor | None = None,
 ) -> Tensor:
     """Scores in the working precision, in base 2 for exp2, -inf where masked."""
     working = torch.promote_types(q.dtype, torch.float32)
@@ -86,7 +94,8 @@ def _scores(
     s = q.to(working) @ k.to(working).transpose(-1, -2)
     if place == "scores":
         s = s * scale
-    return s.masked_fill(~visible(q.shape[2], k.shape[2], causal), -torch.inf)
+    seen = visible(q.shape[2], k.shape[2], causal) if seen is None else seen
+    return s.masked_fill(~seen, -torch.inf)
 
 
 def _probabilities(s: Tensor, base: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -116,8 +125,9 @@ def _forward(
     factors: Tensor | None,
     place: str,
     base: str,
+    seen: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    p, l_sum, lse = _probabilities(_scores(q, k, causal, sm_scale, place, base), base)
+    p, l_sum, lse = _probabilities(_scores(q, k, causal, sm_scale, place, base, seen), base)
     v = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)
     p = p if factors is None else p * factors.to(p.dtype)
     acc = p.to(q.dtype).to(p.dtype) @ v.to(p.dtype)

@@ -1,14 +1,12 @@
 """The terms of FlashAttention's theorems, and its rule for block sizes. Floor: core."""
 
-from math import ceil
-
 
 def fa1_blocks(sram_elements: int, D: int) -> tuple[int, int]:
     """(block_m, block_n) = (min(ceil(M / 4D), D), ceil(M / 4D)) for M elements on chip.
 
     Source: FlashAttention, Algorithm 1, line 1.
     """
-    block_n = ceil(sram_elements / (4 * D))
+    block_n = -(-sram_elements // (4 * D))  # rounded up, exact beyond 2**53 too
     return min(block_n, D), block_n
 
 
