@@ -5,6 +5,7 @@ Touches Triton's private names: its errors, and jitted functions, which keep the
 
 import ast
 import inspect
+import linecache
 import re
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 from triton.compiler.errors import CompilationError
 
+from flashlab.iocount.habits import advice
 from flashlab.loading import fault, jit_function, kernels_of
 
 # What the compiler says -> what a learner can do about it. {1}, {2} are groups of the pattern.
@@ -169,7 +171,7 @@ def _at_line(filename: str, fn: Any, node: Any, said: str) -> dict[str, Any]:
     source = lines[min(line - first, len(lines) - 1)].rstrip("\n")
     dedent = len(lines[head]) - len(lines[head].lstrip())
     caret = " " * (getattr(node, "col_offset", 0) + dedent) + "^"
-    reason = _reason(said, fn)
+    reason = advice("".join(linecache.getlines(filename)), line, said) or _reason(said, fn)
     return _fields(
         "refused",
         f"line {line} of {_name(filename)}: {reason}",

@@ -8,6 +8,8 @@ free to use anything. What hides from the text is seen by ``guard`` while it run
 import ast
 from collections.abc import Iterator
 
+import triton.language as tl
+
 from flashlab.exercise import Exercise
 from flashlab.grader.contract import Problem
 
@@ -20,6 +22,8 @@ COMPUTE = frozenset(
     "sort sqrt std sub sum tanh tensordot topk tril triu true_divide var where".split()
 )
 COMPUTE_PARTS = ("nn", "special", "linalg", "func", "ops", "jit", "fft", "sparse", "compile")
+TL = {"inf": 'float("-inf")', "matmul": "tl.dot", "ones": "tl.full", "amax": "tl.max(x, axis=1)",
+      "max": "tl.max or tl.maximum", "min": "tl.min or tl.minimum"}  # fmt: skip
 DISGUISES = {
     "eval": "eval runs text as code: write the code out",
     "exec": "exec runs text as code: write the code out",
@@ -82,9 +86,11 @@ def _import_rule(node: ast.Import | ast.ImportFrom) -> str:
 def _kernel_rule(path: str) -> str:
     top = path.split(".")[0]
     if top in ("torch", "numpy") and "." in path and not path.startswith("torch.float"):
+        name = path.rpartition(".")[2]
+        instead = TL.get(name, f"tl.{name}" if hasattr(tl, name) else "it with tl")
         return (
             f"{path} inside a kernel: a @triton.jit kernel is compiled for the GPU, where only "
-            "tl exists; write it with tl"
+            f"tl exists; write {instead}"
         )
     return _private_sentence(path) if _private(path) else ""
 

@@ -30,6 +30,7 @@ from flashlab.grader.cpu import Answer, Cpu, Progress
 from flashlab.grader.offline import Offline
 from flashlab.grader.report import Report, Stage
 from flashlab.grader.trials import Run
+from flashlab.iocount import habits
 
 NOT_DIAGNOSED = ("pass", "unfilled", "grader_error")
 
@@ -243,6 +244,9 @@ class _Check:
             run_many=self._run_many,
         )
         diagnosis.apply(report, found)
+        if exercise.kind == "triton" and report.status in ("nan", "wrong") and not report.mistake:
+            said = [f"Line {line}: {text}." for line, text in habits.reductions(answer.text)]
+            report.structure = said[:1] + report.structure
         report.step = steps.first_wrong(exercise, answer, self.stage.runs)
 
     def _run_many(self, jobs: Sequence[bank.Job]) -> list[trials.Raw]:

@@ -50,7 +50,8 @@ class KernelError(Exception):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        start = f"program {self.program}: " if self.program is not None else ""
+        alike = self.program is None or self.kind == "compile"  # refused in every program
+        start = "" if alike else f"program {self.program}: "
         text = start + self.what
         if self.hint:
             text += f". {self.hint}" if text[-1] not in ".!?" else f" {self.hint}"

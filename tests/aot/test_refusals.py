@@ -12,7 +12,7 @@ SINS = {
     "append": ("parts = []\nparts.append(1) #!", "list.append"),
     "global_int": ("tl.store(x_ptr, SCALE) #!", "may not read the global SCALE"),
     "helper": ("i = tl.arange(0, B)\ntl.store(x_ptr + i, helper(i)) #!", "cannot call helper"),
-    "torch_function": ("i = tl.arange(0, B)\ny = torch.exp(i) #!", "cannot call exp"),
+    "torch_function": ("i = tl.arange(0, B)\ny = torch.exp(i) #!", "write tl.exp"),
     "loop_type": (
         "acc = 0\nfor i in range(0, N): #!\n acc += tl.load(x_ptr + i)",
         "acc starts the loop as int32 and leaves an iteration as fp16",

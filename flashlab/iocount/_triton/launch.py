@@ -1,5 +1,6 @@
 """One launch on the CPU: programs in order, jit functions that call others, errors with lines."""
 
+import linecache
 import sys
 import traceback
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import numpy as np
 import triton
 import triton.runtime.interpreter as interp
 
+from flashlab.iocount import habits
 from flashlab.iocount._triton import language, rewrite
 from flashlab.iocount._triton.binding import bind, grid_of, programs
 from flashlab.iocount._triton.host import Host, convert
@@ -116,12 +118,12 @@ class Launcher:
         if sys._getframe(2).f_code.co_filename not in self.rec.files:
             return data.size > 1 or bool(data.reshape(-1)[0])  # Triton asks whether it is given
         if data.size > 1:
-            raise self.rec.error(
-                KernelError,
-                f"a tile of shape {list(data.shape)} has no single truth value",
-                "Use tl.where(cond, a, b) instead of `if`, and & | ~ instead of `and or not`",
-                kind="compile",
-            )
+            file, line = self.rec.where()
+            advised = habits.advice("".join(linecache.getlines(file)), line, "truth value")
+            what = advised or f"a tile of shape {list(data.shape)} has no single truth value"
+            hint = "Use tl.where(cond, a, b) instead of `if`, and & | ~ instead of `and or not`"
+            hint = "" if advised else hint
+            raise self.rec.error(KernelError, what, hint, kind="compile")
         self._clean(tensor, "an `if` or `while`")
         return bool(data.reshape(-1)[0])
 
@@ -143,6 +145,9 @@ class Launcher:
         mine = [f for f in frames if f.filename in rec.files]
         where = (mine[-1].filename, mine[-1].lineno) if mine else ("", 0)
         text = str(error) or type(error).__name__
+        advised = habits.advice("".join(linecache.getlines(where[0])), where[1], text)
+        if advised:
+            return rec.error(KernelError, advised, "", where, kind="compile")
         kind = "crash"
         if isinstance(error, language.StaticAssertion):
             kind = "compile"
