@@ -85,8 +85,11 @@ def block_sparse_fwd_kernel(
     q_ptrs = q_ptr + b * stride_qb + h * stride_qh + rows * stride_qm + offs_d[None, :] * stride_qd
     o_ptrs = o_ptr + b * stride_ob + h * stride_oh + rows * stride_om + offs_d[None, :] * stride_od
     lse_ptrs = lse_ptr + b * stride_lb + h * stride_lh + offs_m.to(tl.int64) * stride_lm
-    k_head = k_ptr + b * stride_kb + h * stride_kh + offs_d[None, :] * stride_kd  # [1, BLOCK_D]
+    keys = tl.arange(0, BLOCK_N).to(tl.int64)[:, None]  # of a tile
+    k_head = k_ptr + b * stride_kb + h * stride_kh + offs_d[None, :] * stride_kd
     v_head = v_ptr + b * stride_vb + h * stride_vh + offs_d[None, :] * stride_vd
+    k_tile = k_head + keys * stride_kn  # [BLOCK_N, BLOCK_D], the first tile; a product a row, once
+    v_tile = v_head + keys * stride_vn
 
     # Given: my list. Only its last tile may be the one that hangs over the end of k
     list_row = list_ptr + h * stride_th + my_block.to(tl.int64) * stride_tm
@@ -109,8 +112,8 @@ def block_sparse_fwd_kernel(
             tile = tl.load(list_row + (i + 1) * stride_tn, mask=i + 1 < count, other=0)
             ### END SOLUTION
             offs_n = start_n + tl.arange(0, BLOCK_N)  # [BLOCK_N], the keys of this tile
-            k_ptrs = k_head + offs_n.to(tl.int64)[:, None] * stride_kn  # [BLOCK_N, BLOCK_D]
-            v_ptrs = v_head + offs_n.to(tl.int64)[:, None] * stride_vn
+            k_ptrs = k_tile + start_n.to(tl.int64) * stride_kn  # [BLOCK_N, BLOCK_D]
+            v_ptrs = v_tile + start_n.to(tl.int64) * stride_vn
 
             # 3. Load and score
             ### BEGIN SOLUTION 3: define v and s, in base 2; in the TAIL hide keys beyond the last
@@ -179,6 +182,16 @@ def check_mask(block_mask, q, k, block_m, block_n):
         raise ValueError(f"block_mask must be on {q.device} like q, not on {came}: move it")
 
 
+def stages(q, BLOCK_D, block_m, block_n):
+    """Tiles of k and v that fit on chip beside q, at most 3: two are on their way, one is used."""
+    on_chip = 99 << 10  # what the smallest cards have
+    if q.is_cuda:
+        card = torch.cuda.get_device_properties(q.device)
+        on_chip = card.shared_memory_per_multiprocessor - 1024  # CUDA keeps 1 KB for itself
+    rows = on_chip // (BLOCK_D * q.element_size()) - block_m
+    return max(1, min(3, rows // (2 * block_n)))
+
+
 def block_sparse_forward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -207,7 +220,6 @@ def block_sparse_forward(
     lse = torch.empty([B, H, N_q], dtype=torch.float32, device=q.device)
     lists, counts = lists.expand(H, T_q, T_k), counts.expand(H, T_q)  # a shared list has stride 0
     BLOCK_D = max(16, triton.next_power_of_2(D))
-    stage_bytes = 2 * block_n * BLOCK_D * q.element_size()  # a tile of k and one of v
     held = block_m * (block_n + BLOCK_D)  # numbers of s and acc, all in registers
     if held * q.element_size() > 64 << 10:
         raise ValueError(
@@ -221,6 +233,6 @@ def block_sparse_forward(
         (D**-0.5 if sm_scale is None else float(sm_scale)) * LOG2E,
         D=D, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=BLOCK_D,
         num_warps=4 if held <= 64 * 192 else 8,  # about 100 of those numbers a thread
-        num_stages=2 if stage_bytes <= 64 << 10 else 1,  # load the next tiles early if they fit
+        num_stages=stages(q, BLOCK_D, block_m, block_n),
     )  # fmt: skip
     return o, lse

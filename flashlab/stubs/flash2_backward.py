@@ -215,7 +215,7 @@ def roomy(x):
     """Has a block of x's GPU the shared memory of an A100 or H100 (163 KB and more)? L4: 99 KB."""
     if not x.is_cuda:
         return True
-    room = torch.cuda.get_device_properties(x.device).shared_memory_per_block_optin
+    room = torch.cuda.get_device_properties(x.device).shared_memory_per_multiprocessor
     return room >= 160 << 10
 
 
