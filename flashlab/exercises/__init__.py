@@ -26,6 +26,7 @@ SYLLABUS = (
     "flash2_backward",
     "split_kv_decode",
     "varlen_forward",
+    "paged_decode",
 )
 
 

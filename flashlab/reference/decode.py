@@ -108,7 +108,10 @@ def paged_decode(
     if v_pages.shape != k_pages.shape:
         wanted, came = list(k_pages.shape), list(v_pages.shape)
         raise ValueError(f"v_pages must have shape {wanted} like k_pages, not {came}")
-    check_table(block_table, B, q.device)
+    check_index("block_table", block_table, f"[{B}, pages]", q.device)
+    if block_table.dim() != 2 or len(block_table) != B:
+        came = list(block_table.shape)
+        raise ValueError(f"block_table must have shape [{B}, pages], not {came}")
     check_lengths(cache_seqlens, B, block_table.shape[1] * page, q.device)
     lengths = cache_seqlens.tolist()
     check_pages(block_table, lengths, page, P)
@@ -146,20 +149,12 @@ def check_lengths(cache_seqlens, B, most, device):
     check_index("cache_seqlens", cache_seqlens, f"[{B}]", device)
     if list(cache_seqlens.shape) != [B]:
         came = list(cache_seqlens.shape)
-        raise ValueError(f"cache_seqlens must have shape [{B}], a length a batch, not {came}")
+        raise ValueError(f"cache_seqlens must have shape [{B}], not {came}")
     if cache_seqlens.device.type != "cpu":
         return
     came = cache_seqlens.tolist()
     if not all(0 <= n <= most for n in came):
         raise ValueError(f"cache_seqlens must lie from 0 to {most}, the room there is, not {came}")
-
-
-def check_table(block_table, B, device):
-    """Raise a ValueError unless block_table is int32 [B, pages]."""
-    check_index("block_table", block_table, f"[{B}, pages]", device)
-    if block_table.dim() != 2 or len(block_table) != B:
-        came = list(block_table.shape)
-        raise ValueError(f"block_table must have shape [{B}, pages], not {came}")
 
 
 def check_pages(block_table, lengths, page, P):

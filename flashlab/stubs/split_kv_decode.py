@@ -153,7 +153,7 @@ def check_lengths(x, B, most, device):
         came = f"{x.dtype} on {x.device}"
         raise ValueError(f"{name} must be torch.int32 on {device}, not {came}: move or cast it")
     if list(x.shape) != [B]:
-        raise ValueError(f"{name} must have shape [{B}], a length a batch, not {list(x.shape)}")
+        raise ValueError(f"{name} must have shape [{B}], not {list(x.shape)}")
     if x.device.type == "cpu" and not all(0 <= n <= most for n in x.tolist()):
         came = x.tolist()
         raise ValueError(f"{name} must lie from 0 to {most}, the room there is, not {came}")

@@ -93,8 +93,8 @@ _PACK = (
         "keys-moved-by-q-first",
         _KEYS,
         "keys = q_first.to(tl.int64) + offs_n",
-        "lengths-differ",
-        "wrong",
+        "two-sequences",
+        "oob",
         "The keys are moved by q_first: they start at k_first.",
     ),
     Mistake(
