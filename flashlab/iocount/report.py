@@ -1,6 +1,7 @@
 """A tally in words: one screen of text, or one HTML table."""
 
 import html as _html
+import math
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from flashlab.iocount.tally import Tally
 
 Bound = Mapping[str, tuple[int, int]]
-_MAX_ROWS = 14
+_MAX_ROWS, _MAX_LOOPS = 14, 3
 
 
 def rows(
@@ -55,6 +56,11 @@ def facts(tally: "Tally") -> list[str]:
         "FLOPs: " + ", ".join(f"{kind} {n:,d}" for kind, n in flops.items()),
         f"arithmetic intensity: {tally.intensity:.1f} FLOPs per byte of {tally.bytes:,d} moved",
     ]
+    programs = sum(math.prod(launch.grid) for launch in tally.launches)
+    out.append(f"programs: {programs:,d}")
+    for line, row in list(tally.per_loop.items())[:_MAX_LOOPS]:
+        done = ", ".join(f"{kind} {row.get(kind, 0):,d}" for kind in ("exp", "divide"))
+        out.append(f"loop at line {line}: {row['passes']:,d} passes in all; in them {done}")
     if tally.peak_tile_bytes:
         peak = f"peak tiles of one program: {tally.peak_tile_bytes:,d} bytes"
         peak += f" (line {tally.peak_tile_line[1]})" if tally.peak_tile_line else ""

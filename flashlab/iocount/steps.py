@@ -12,7 +12,7 @@ from typing import Any
 Counters = Mapping[Any, int]
 Program = tuple[int, int, int]
 KINDS = ("load", "store", "atomic")
-OTHER_FLOPS = ("elementwise", "reduce", "special")
+OTHER_FLOPS = ("elementwise", "divide", "reduce", "special")
 
 
 @dataclass

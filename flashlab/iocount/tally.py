@@ -105,8 +105,8 @@ class Tally:
 
     @property
     def operations(self) -> dict[str, int]:
-        """Elements computed by kind: matmul and exp as in `flops`, elementwise, reduce, special
-        (log, sqrt, sin, ...), and outside `flops`: compare, convert, integer."""
+        """Elements computed by kind: matmul and exp as in `flops`, elementwise, divide, reduce,
+        special (log, sqrt, sin, ...), and outside `flops`: compare, convert, integer."""
         return {key: n for key, n in self._sums().items() if type(key) is str}
 
     @property
@@ -130,6 +130,18 @@ class Tally:
             if step.load or step.store or step.atomic or any(step.flops.values()):
                 out.append(step)
         return out
+
+    @property
+    def per_loop(self) -> dict[int, dict[str, int]]:
+        """Source line of a loop -> {"passes": how often its body ran, all programs together, and
+        the `operations` of its body by kind; what a loop inside it does is that loop's own}."""
+        out: dict[int, Counter] = {}
+        for (_, _, loops), counters in self.steps_raw.items():
+            if loops:
+                row = out.setdefault(loops[-1][0], Counter())
+                row["passes"] += 1
+                row.update({kind: n for kind, n in counters.items() if type(kind) is str})
+        return {line: dict(row) for line, row in sorted(out.items())}
 
     @property
     def per_program(self) -> dict[Program, dict[str, dict[str, int]]]:

@@ -22,8 +22,9 @@ def _names(words: str) -> set[str]:
 VIEWS = _names("expand_dims broadcast trans reshape splat unsplat bitcast")
 _EXP = _names("exp exp2")
 _SPECIAL = _names("log log2 sin cos sqrt rsqrt precise_sqrt erf")
+_DIVIDE = _names("fdiv precise_divf approx_divf")
 _FLOAT = _names(
-    "fadd fsub fmul fdiv frem fneg fma fabs floor ceil precise_divf approx_divf clampf "
+    "fadd fsub fmul frem fneg fma fabs floor ceil clampf "
     "minimumf maximumf minnumf maxnumf"
 )
 _COMPARE = _names("select") | {n for n in dir(InterpreterBuilder) if n.startswith("create_fcmp")}
@@ -42,6 +43,7 @@ def kind_of(name: str) -> str | None:
     for names, kind in (
         (_EXP, "exp"),
         (_SPECIAL, "special"),
+        (_DIVIDE, "divide"),
         (_FLOAT, "elementwise"),
         (_COMPARE, "compare"),
         (_CONVERT, "convert"),
