@@ -131,7 +131,7 @@ def fusion_explorer() -> Explorer:
         "Kernels apart against one kernel",
         picture,
         (
-            Control("steps", "steps", [1, 2, 3, 4], 4, lambda n: ", ".join(CHAINS[n - 1])),
+            Control("steps", "steps round softmax", [1, 2, 3, 4], 4),
             Control("N", "N (counted here)", [16, 37, 64, 100], 64),
             Control("dtype", "dtype", ["float16", "float32"], "float16"),
         ),
