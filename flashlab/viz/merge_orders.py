@@ -10,7 +10,7 @@ from flashlab.viz.explorer import Control, Explorer
 from flashlab.viz.picture import Picture, svg
 
 ORDERS = ("left to right", "right to left", "in pairs", "shuffled")
-RULES = ("rescale by the maximum", "plain mean")
+RULES = ("rescale", "plain mean")
 KEYS = 24  # scores of the row, split into parts as evenly as it goes
 
 
@@ -170,7 +170,11 @@ def merge_explorer() -> Explorer:
             Control("order", "order of merging", ORDERS, "left to right"),
             Control("parts", "parts", [2, 3, 4, 5, 6, 8], 5),
             Control(
-                "spread", "spread of scores", [0.1, 1.0, 5.0, 30.0, 1000.0], 1.0, "{:g}".format
+                "spread",
+                "spread of scores",
+                [0.1, 0.5, 1.0, 5.0, 30.0, 1000.0],
+                1.0,
+                "{:g}".format,
             ),
             Control("dtype", "precision", ["float16", "float32", "float64"], "float64"),
             Control("rule", "rule", RULES, RULES[0]),

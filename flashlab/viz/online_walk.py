@@ -94,7 +94,7 @@ def draw(w: Walk, step: Step) -> str:
     for k, score in enumerate(w.scores):
         x = LEFT + k * pitch
         now = step.j >= 0 and k // w.tile == step.j
-        fill = "orange" if now else "blue" if k < seen else "grey"
+        fill = "orange" if now else "blue" if k < seen else "line"
         parts.append(chart.line(x + pitch / 2, y(0), x + pitch / 2, y(score), "line"))
         parts.append(chart.mark(x + pitch / 2, y(score), "diamond" if now else "circle", fill, 5))
         if k < len(step.terms):
