@@ -4,8 +4,10 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK_M = 128  # query rows of a tile, a power of two from 16; read at every call
-BLOCK_N = 128  # key rows of a tile, likewise; choose_tiles makes both smaller where it must
+# Read at every call; powers of two from 16. Tiles this small leave room for two programs on an SM:
+# one multiplies while the other takes exp2. choose_tiles makes them smaller where it must
+BLOCK_M = 64  # query rows of a tile
+BLOCK_N = 64  # key rows of a tile
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 LOG2E = tl.constexpr(1.4426950408889634)  # 1 / ln 2: exp(x) is exp2(x * LOG2E)
 
@@ -124,8 +126,6 @@ def choose_tiles(BLOCK_D, itemsize, on_chip):
     if itemsize == 4:  # no tensor cores: the products themselves need registers
         small = 4096 // max(64, BLOCK_D)
         block_m, block_n = min(block_m, small), min(block_n, small)
-    elif row_bytes <= 128:  # two programs share an SM: one multiplies, one takes exp2
-        block_n = min(block_n, 64)
     while (block_m + 2 * num_stages * block_n) * row_bytes > on_chip:  # q, and stages of k and v
         if num_stages > 2:
             num_stages -= 1
