@@ -6,9 +6,13 @@ import ipywidgets as widgets
 
 from flashlab.quizzes import page
 from flashlab.quizzes.question import Verdict
+from flashlab.viz import bundle
 
 if TYPE_CHECKING:
     from flashlab.quizzes.session import Quiz
+
+
+CLASS = "flashlab-quiz-box"
 
 
 def widget(quiz: "Quiz") -> widgets.Widget:
@@ -22,7 +26,10 @@ def widget(quiz: "Quiz") -> widgets.Widget:
 
     rows = [_row(quiz, n, count) for n in range(1, len(quiz.questions) + 1)]
     count()
-    return widgets.VBox([widgets.HTML(page.style()), *rows, score])
+    look = widgets.HTML(page.style() + bundle.keeps_keys(CLASS))
+    box = widgets.VBox([look, *rows, score])
+    box.add_class(CLASS)
+    return box
 
 
 def _row(quiz: "Quiz", number: int, changed) -> widgets.Widget:

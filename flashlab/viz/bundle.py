@@ -22,3 +22,15 @@ def bundle(view: Callable[[], Any], html: str, text: str) -> dict[str, Any]:
             "model_id": view().model_id,
         }
     return data
+
+
+def keeps_keys(name: str) -> str:
+    """HTML for an ``ipywidgets.HTML`` within the element of class ``name``: keys stay in there.
+
+    JupyterLab looks for no shortcut where the focused element has this attribute of its own
+    (Lumino, ``CommandRegistry``); otherwise an ``x`` typed on a slider would cut the cell.
+    Elsewhere it does nothing.
+    """
+    mark = "e=>e.target.setAttribute('data-lm-suppress-shortcuts','true')"
+    code = f"this.closest('.{name}').addEventListener('focusin',{mark})"
+    return f'<img hidden alt="" src="data:," onerror="{code}">'

@@ -16,6 +16,8 @@ from typing import Any
 from flashlab.viz import bundle, picture
 from flashlab.viz.picture import Picture
 
+CLASS = "flashlab-explorer"
+
 
 @dataclass(frozen=True)
 class Control:
@@ -104,8 +106,8 @@ def view(explorer: Explorer) -> Any:
             options=[(control.words(value), value) for value in control.values],
             value=control.start,
             description=control.label,
-            style={"description_width": "130px"},
-            layout=widgets.Layout(width="400px"),
+            style={"description_width": "170px"},
+            layout=widgets.Layout(width="440px"),
         )
         for control in explorer.controls
     }
@@ -119,6 +121,7 @@ def view(explorer: Explorer) -> Any:
         slider.observe(redraw, names="value")
     redraw()
     rows = widgets.HBox(list(sliders.values()), layout=widgets.Layout(flex_flow="row wrap"))
-    box = widgets.VBox([widgets.HTML(picture.style()), rows, shown])
-    box.add_class("flashlab-explorer")
+    page = widgets.HTML(picture.style() + bundle.keeps_keys(CLASS))
+    box = widgets.VBox([page, rows, shown])
+    box.add_class(CLASS)
     return box

@@ -115,11 +115,11 @@ def loop_orders(N: int = 512, D: int = 64, block: int = 128) -> Player:
     return Player("The same tiles in two orders: what is moved", frames, height=500)
 
 
-def _facts(now: list[Visit]) -> tuple[tuple[str, str], ...]:
-    names = sorted({name for v in now for name in v.totals})
-    rows = [("KB so far", "keys | queries outside")]
-    for name in names:
-        values = " | ".join(f"{v.totals.get(name, 0) / 1024:.1f}" for v in now)
-        rows.append((name, values))
-    rows.append(("all", " | ".join(f"{sum(v.totals.values()) / 1024:.1f}" for v in now)))
+def _facts(now: list[Visit]) -> tuple[tuple[str, ...], ...]:
+    """KB moved so far, a row a kind, a column an order."""
+    kinds = sorted({name for v in now for name in v.totals})
+    rows = [("KB so far", *(order.split(" (")[0] for order in ORDERS))]
+    for kind in kinds:
+        rows.append((kind, *(f"{v.totals.get(kind, 0) / 1024:.1f}" for v in now)))
+    rows.append(("all", *(f"{sum(v.totals.values()) / 1024:.1f}" for v in now)))
     return tuple(rows)

@@ -14,11 +14,11 @@ from flashlab.viz import palette
 
 @dataclass(frozen=True)
 class Frame:
-    """One step: its picture, one or two sentences, and the numbers shown beside it."""
+    """One step: its picture, one or two sentences, and rows of a name and its numbers."""
 
     svg: str
     caption: str
-    facts: tuple[tuple[str, str], ...] = field(default=())
+    facts: tuple[tuple[str, ...], ...] = field(default=())
 
 
 _STYLE = """
@@ -52,11 +52,11 @@ function show(i) {
   $('stage').innerHTML = f.svg;
   $('caption').textContent = f.caption;
   $('facts').innerHTML = '';
-  for (const [name, value] of f.facts) {
+  for (const [name, ...values] of f.facts) {
     const row = $('facts').insertRow();
     const th = document.createElement('th');
     th.scope = 'row'; th.textContent = name; row.append(th);
-    row.insertCell().textContent = value;
+    for (const value of values) row.insertCell().textContent = value;
   }
   $('at').value = at;
   $('at').setAttribute('aria-valuetext', `step ${at + 1} of ${frames.length}`);
@@ -81,12 +81,19 @@ addEventListener('keydown', e => {
   }
   e.stopPropagation();
 });
-try {
+function follow() {
   const light = parent.document.body.dataset.jpThemeLight;
   const mode = parent.document.documentElement.dataset.theme;
   const root = document.documentElement;
   if (light !== undefined) root.dataset.theme = light === 'true' ? 'light' : 'dark';
   else if (mode === 'light' || mode === 'dark') root.dataset.theme = mode;
+}
+try {
+  follow();
+  const changes = new MutationObserver(follow);
+  for (const node of [parent.document.body, parent.document.documentElement]) {
+    changes.observe(node, {attributes: true});
+  }
 } catch (e) { /* another origin: the system's setting holds */ }
 show(0);
 """
@@ -116,7 +123,7 @@ class Player:
         text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
         rows = "".join(
             f"<tr><td>{i}</td><td>{html.escape(f.caption)}</td><td>"
-            + "; ".join(html.escape(f"{name} {value}") for name, value in f.facts)
+            + "; ".join(html.escape(f"{name} {', '.join(values)}") for name, *values in f.facts)
             + "</td></tr>"
             for i, f in enumerate(self.frames, 1)
         )

@@ -202,4 +202,4 @@ def tile_walk(
             ("scores in all", str(w.N * w.N)),
         )
         frames.append(Frame(draw(w, step), caption(w, step), facts))
-    return Player("One program walks over the tiles", frames, height=640)
+    return Player("One program walks over the tiles", frames, height=700)

@@ -58,6 +58,40 @@ class LabPage:
         expect(prompt).to_have_text(re.compile(r"^\[\d+\]:$"), timeout=RUN_MS)
         return cell.locator(".jp-Cell-outputArea")
 
+    def run_all(self) -> None:
+        """Run every cell by the menu; returns when the last one is done."""
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.locator(
+            "li[data-command='runmenu:run-all'], li[data-command='notebook:run-all']"
+        ).click()
+        last = self.page.locator(f"{PANEL} .jp-CodeCell .jp-InputPrompt").last
+        expect(last).to_have_text(re.compile(r"^\[\d+\]:$"), timeout=RUN_MS)
+        self.wait_until_idle()
+
+    def use_theme(self, theme: str) -> None:
+        """Switch to the light or dark theme by the menu."""
+        light = "true" if theme == "light" else "false"
+        if self.page.locator("body").get_attribute("data-jp-theme-light") == light:
+            return  # choosing it again would load it again
+        self.page.get_by_role("menuitem", name="Settings").click()
+        self.page.get_by_text("Theme", exact=True).hover()
+        self.page.get_by_text(f"JupyterLab {theme.capitalize()}", exact=True).click()
+        expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", light)
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
+
+    def parts(self, selector: str) -> Locator:
+        """Parts of the notebook on top, by CSS."""
+        return self.page.locator(f"{PANEL} {selector}")
+
+    def cells(self) -> Locator:
+        """Its cells."""
+        return self.parts(".jp-Notebook .jp-Cell")
+
+    def active_cell(self) -> int:
+        """The number of its active cell, from 0."""
+        script = "cells => cells.findIndex(cell => cell.classList.contains('jp-mod-active'))"
+        return self.cells().evaluate_all(script)
+
     def restart_kernel(self) -> None:
         """Restart the kernel by the toolbar, as a learner does who is stuck."""
         self.page.locator(f"{PANEL} [data-command='notebook:restart-kernel']").first.click()

@@ -19,11 +19,7 @@ def test_home_is_renewed_by_its_cell_and_reads_on_a_dark_theme(lab):
     lab.open("home.ipynb")
     output = lab.run("course-home")
     expect(output.locator(".fl-home")).to_contain_text("exercises passed")
-    lab.page.get_by_role("menuitem", name="Settings").click()
-    lab.page.get_by_text("Theme", exact=True).hover()
-    lab.page.get_by_text("JupyterLab Dark", exact=True).click()
-    expect(lab.page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
-    expect(lab.page.locator("#jupyterlab-splash")).to_have_count(0)
+    lab.use_theme("dark")
     lab.screenshot("home-dark")
 
 
