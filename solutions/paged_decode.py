@@ -58,11 +58,11 @@ def paged_decode_kernel(
         offs_n = start_n + tl.arange(0, BLOCK_N)  # [BLOCK_N], the keys of this tile, in order
 
         # 1. Where the keys lie
-        ### BEGIN SOLUTION 1: define mask_n, page (read from table, int64) and slot of each key
+        ### BEGIN SOLUTION 1: define mask_n, page (read from table) and slot of each key, int64
         mask_n = offs_n < length
         entries = table + (offs_n // PAGE) * stride_tp
         page = tl.load(entries, mask=mask_n, other=0).to(tl.int64)  # [BLOCK_N], 4 bytes a key
-        slot = offs_n % PAGE
+        slot = (offs_n % PAGE).to(tl.int64)
         ### END SOLUTION
 
         # 2. Load the tile, score, mask

@@ -6,7 +6,7 @@ import torch
 
 from flashlab import iocount, sources
 from flashlab.loading import load_module
-from flashlab.reference import attention, backward, matmul, merge, softmax, vector
+from flashlab.reference import attention, backward, decode, matmul, merge, softmax, varlen, vector
 
 
 def solution(slug):
@@ -144,3 +144,51 @@ def test_backward_of_lab_06(name, axis):
         grads += got if isinstance(got, tuple) else (got,)
     for got, grad in zip(grads, expected, strict=True):
         assert (got - grad).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2], ids=["batch", "head", "row"])
+@pytest.mark.parametrize("name", ["k", "v"])
+def test_split_kv_decode(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {n: torch.randn(2, 2, 20, 16, generator=generator).half() for n in "kv"}
+    call["q"] = torch.randn(2, 4, 1, 16, generator=generator).half()
+    expected = decode.split_kv_decode(**call, num_splits=2)
+    call[name] = spread(call[name], axis)
+    agrees("split_kv_decode", call | {"num_splits": 2}, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2], ids=["page", "slot", "head"])
+@pytest.mark.parametrize("name", ["k_pages", "v_pages"])
+def test_paged_decode(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {
+        n: torch.randn(4, 8, 2, 16, generator=generator).half() for n in ("k_pages", "v_pages")
+    }
+    call["q"] = torch.randn(2, 4, 1, 16, generator=generator).half()
+    call["block_table"] = torch.tensor([[3, 0], [1, 2]], dtype=torch.int32)
+    call["cache_seqlens"] = torch.tensor([16, 11], dtype=torch.int32)
+    expected = decode.paged_decode(**call)
+    call[name] = spread(call[name], axis)
+    agrees("paged_decode", call, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["token", "head"])
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_varlen_forward(name, axis):
+    generator = torch.Generator().manual_seed(0)
+    call = {n: torch.randn(40, 2, 16, generator=generator).half() for n in "qkv"}
+    ends = torch.tensor([0, 18, 40], dtype=torch.int32)
+    call |= {"cu_seqlens_q": ends, "cu_seqlens_k": ends, "max_seqlen_q": 22, "causal": True}
+    expected = varlen.varlen_forward(**call)
+    call[name] = spread(call[name], axis)
+    agrees("varlen_forward", call, expected)
+
+
+def agrees(slug, call, expected):
+    """The solution's o and lse are the reference's, at tiles of 16."""
+    module = solution(slug)
+    module.BLOCK_M = module.BLOCK_N = 16
+    with iocount.count_io():
+        o, lse = getattr(module, slug)(**call)
+    assert (o - expected[0]).abs().max() < 2e-3
+    assert (lse - expected[1]).abs().max() < 1e-5

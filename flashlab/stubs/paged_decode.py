@@ -58,7 +58,7 @@ def paged_decode_kernel(
         offs_n = start_n + tl.arange(0, BLOCK_N)  # [BLOCK_N], the keys of this tile, in order
 
         # 1. Where the keys lie
-        # Step 1: define mask_n, page (read from table, int64) and slot of each key
+        # Step 1: define mask_n, page (read from table) and slot of each key, int64
         tl.static_assert(False, "Step 1 is not written yet")
 
         # 2. Load the tile, score, mask

@@ -5,7 +5,7 @@ from flashlab.exercise import Mistake
 _MASK_N = "mask_n = offs_n < length\n"
 _ENTRIES = "entries = table + (offs_n // PAGE) * stride_tp"
 _PAGE = "page = tl.load(entries, mask=mask_n, other=0).to(tl.int64)"
-_SLOT = "slot = offs_n % PAGE"
+_SLOT = "slot = (offs_n % PAGE).to(tl.int64)"
 _K_PTRS = "k_ptrs = k_head + page[:, None] * stride_kp + slot[:, None] * stride_kn"
 _V_PTRS = "v_ptrs = v_head + page[:, None] * stride_vp + slot[:, None] * stride_vn"
 _V = "v = tl.load(v_ptrs, mask=mask_kv, other=0.0)"
@@ -91,14 +91,6 @@ _PAGES = (
         "half-full-page",
         "nan",
         "All slots of the last page count as keys: the ones behind length hold anything.",
-    ),
-    Mistake(
-        "mask-one-key-too-many",
-        _MASK_N,
-        "mask_n = offs_n <= length\n",
-        "half-full-page",
-        "nan",
-        "The mask takes one key too many: < length, not <=.",
     ),
 )
 
