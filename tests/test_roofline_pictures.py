@@ -84,3 +84,9 @@ def test_a_record_says_where_and_when_it_was_made(path):
 
 def test_what_was_not_recorded_is_none():
     assert records.load("no_such_record") is None
+
+
+def test_the_bench_of_a_gpu_says_so_where_there_is_none(capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert measuring.main("roofline") == 1
+    assert "chapter 01 takes a CPU" in capsys.readouterr().out

@@ -147,7 +147,7 @@ def table(r: Roofline) -> list[tuple[str, ...]]:
         rows.append(
             (
                 p.name,
-                f"{p.flops / 1e9:,.2f} G",
+                _count(p.flops),
                 f"{p.bytes / 1e6:,.1f} MB",
                 f"{p.intensity:,.{0 if p.intensity >= 100 else 2}f}",
                 f"{1e6 * p.seconds:,.1f} us",
@@ -155,6 +155,11 @@ def table(r: Roofline) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _count(flops: int) -> str:
+    """FLOPs in G, or in M where there are few."""
+    return f"{flops / 1e9:,.2f} G" if flops >= 1e8 else f"{flops / 1e6:,.2f} M"
 
 
 def summary(r: Roofline, step: str) -> str:
