@@ -28,8 +28,8 @@ figure{margin:0;padding:10px 12px}
 h1{font-size:16px;margin:0 0 6px}
 #row{display:flex;flex-wrap:wrap;gap:14px;align-items:flex-start}
 #stage{flex:1 1 300px;max-width:460px;min-width:0}#stage svg{width:100%;height:auto;display:block}
-#facts{flex:1 1 200px;max-width:320px;border-collapse:collapse;background:var(--fl-panel)}
-#facts th{text-align:left;font-weight:400;color:var(--fl-soft);padding:3px 8px}
+#facts{flex:1 1 200px;max-width:380px;border-collapse:collapse;background:var(--fl-panel)}
+#facts th{text-align:left;font-weight:400;color:var(--fl-soft);padding:3px 8px;white-space:nowrap}
 #facts td{text-align:right;font-variant-numeric:tabular-nums;padding:3px 8px;white-space:nowrap}
 figcaption{min-height:3em;margin:8px 0}
 nav{display:flex;gap:8px;align-items:center;flex-wrap:wrap}

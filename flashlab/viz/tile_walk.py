@@ -108,9 +108,7 @@ def draw(w: Walk, step: Step) -> str:
         'style="fill:none;stroke:var(--fl-ink)" stroke-dasharray="4 3"/>'
     )
     y = TOP + size + 20
-    parts.append(
-        f'<text x="4" y="{y}" font-size="13">framed: on chip now; light blue: done,</text>'
-    )
+    parts.append(f'<text x="4" y="{y}" font-size="13">framed: on chip now; blue: done,</text>')
     parts.append(
         f'<text x="4" y="{y + 17}" font-size="13">thrown away; dashed: watched row</text>'
     )
