@@ -89,4 +89,4 @@ def test_what_was_not_recorded_is_none():
 def test_the_bench_of_a_gpu_says_so_where_there_is_none(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert measuring.main("roofline") == 1
-    assert "chapter 01 takes a CPU" in capsys.readouterr().out
+    assert "chapter 01 measures a CPU" in capsys.readouterr().out
