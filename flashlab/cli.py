@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     debug.add_argument("slug")
     debug.add_argument("case", nargs="?", help="case (default: the first)")
     debug.add_argument("--solution", action="store_true", help="the course's solution")
+    debug.add_argument("--file", help="run this file instead of the workspace's")
     _check_arguments(
         command("check", _check, "grade your file", "flashlab check flash_forward --tier cpu")
     )
@@ -148,7 +149,7 @@ def _check(args: argparse.Namespace) -> int:
 def _debug(args: argparse.Namespace) -> int:
     from flashlab import learner
 
-    found = learner.debug(args.slug, args.case, solution=args.solution)
+    found = learner.debug(args.slug, args.case, solution=args.solution, file=args.file)
     for finding in found["findings"]:
         print(finding)
     print(found["tally"] if found["tally"] is None else found["tally"].report())

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from flashlab import device, exercises, grader, sources
 from flashlab.exercise import Exercise
+from flashlab.grader import wording
 from flashlab.grader.report import Report
 from flashlab.notebook import in_notebook
 from flashlab.render import html, terminal
@@ -56,6 +57,7 @@ def check(
             progress=progress,
             all_cases=all_cases,
         )
+    _say_whose(report, answer, solution, file)
     if not solution and file is None:
         _record(exercise, report)
     if show:
@@ -90,6 +92,19 @@ def _answer(slug: str, solution: bool, file: str | Path | None) -> Answer:
         saved = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime))
         return Answer(text=text, path=path.resolve(), saved_at=saved, origin="file")
     return Workspace.current().answer(slug)
+
+
+def _say_whose(report: Report, answer: Answer, solution: bool, file: str | Path | None) -> None:
+    """Say that there is no answer yet; let the call to copy repeat the text that was graded."""
+    if answer.origin == "stub":
+        report.headline = (
+            f"You have not started {report.slug}: this checks the stub. Run "
+            f"`flashlab start {report.slug}` or the stub cell of the lab, then write step 1."
+        )
+    smallest = wording.smallest_failure(report) if report.failing_call else None
+    if smallest is not None and (solution or file is not None):
+        source = "solution=True" if solution else f'file="{answer.path}"'
+        report.failing_call = wording.failing_call(report.slug, smallest, source)
 
 
 def _record(exercise: Exercise, report: Report) -> None:
@@ -226,6 +241,7 @@ def debug(
     tiles: Mapping[str, int] | None = None,
     *,
     solution: bool = False,
+    file: str | Path | None = None,
 ) -> dict[str, Any]:
     """Run one case in this process, so that ``breakpoint()`` and ``print`` work, and compare.
 
@@ -236,12 +252,13 @@ def debug(
         case: Case name; None is the first one.
         tiles: Tile sizes by name; None are those of the case.
         solution: Run the course's solution instead of your file.
+        file: Run this file instead of the one in your workspace.
 
     Returns:
         ``{"inputs", "outputs", "reference", "findings", "tally"}``.
     """
     exercise = exercises.get(slug)
-    answer = _answer(slug, solution, None)
+    answer = _answer(slug, solution, file)
     return grader.debug(exercise, answer.text, str(answer.path or f"<{slug}>"), case, tiles)
 
 

@@ -100,9 +100,11 @@ def _verdict(
             f"honest FP8 makes at least {limit.least:.2g}"
         )
     if error <= limit.limit:
-        return "pass", f"{name} is within its error budget"
-    times = f"{error / limit.limit:.3g} times its budget" if limit.limit else "not exactly equal"
+        return "pass", f"{name} is within its error limit"
     status = "precision" if error <= limit.soft else "wrong"
+    if not limit.limit:
+        return status, f"{name} is off by {error:.3g}, and must be exactly equal"
+    times = f"{error / limit.limit:.3g} times the allowed {limit.limit:.2g}"
     return status, f"{name} is off by {error:.3g}, {times}"
 
 

@@ -47,6 +47,7 @@ __all__ = [
     "text_hash",
     "transplant",
     "unfilled_step",
+    "without_markers",
 ]
 
 _PACKAGE = Path(__file__).resolve().parent

@@ -56,11 +56,11 @@ def wrong():
         _case("one-tile", io=IO, budget=IO),
         _case(
             "two-tiles", status="wrong", where=where, output="o", error=3.1, limit=0.0095,
-            detail="o is off by 3.08, 325 times its budget",
+            detail="o is off by 3.08, 325 times the allowed 0.0095",
             why="Two tiles, the second with larger scores: what came before is rescaled.",
             io=IO | {"k": [14208, 0]}, budget=IO,
         ),
-        _case("causal", "causal", "wrong", detail="o is off by 1.2, 120 times its budget"),
+        _case("causal", "causal", "wrong", detail="o is off by 1.2, 120 times the allowed 0.01"),
         _case("no-key", "hostile", "nan", detail="o holds NaN in 320 of 1280 elements"),
     ]  # fmt: skip
     return _report(

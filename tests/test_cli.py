@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flashlab import cli, exercises, learner
-from flashlab.grader.report import Report
+from flashlab.grader.report import CaseResult, Report
 from flashlab.workspace import Workspace
 
 
@@ -115,3 +115,39 @@ def test_list_names_every_exercise(capsys):
     _, out, _ = run(capsys, "list")
     for slug in exercises.SYLLABUS:
         assert slug in out
+
+
+def test_a_check_before_start_says_so_first(capsys, verdicts):
+    verdicts["triad"] = "unfilled"
+    code, out, _ = run(capsys, "check", "triad", "--tier", "cpu")
+    first = " ".join(out.splitlines()[1:3])
+    assert code == 1 and "You have not started triad: this checks the stub." in first
+    assert "flashlab start triad" in first
+    run(capsys, "start", "triad")
+    _, out, _ = run(capsys, "check", "triad", "--tier", "cpu")
+    assert "You have not started" not in out
+
+
+@pytest.mark.parametrize("of", ["file", "solution"])
+def test_the_call_to_repeat_names_the_text_that_was_graded(capsys, monkeypatch, tmp_path, of):
+    mine = tmp_path / "mine.py"
+    mine.write_text(learner.sources.stub_text("triad"))
+    case = CaseResult("one-block", "core", {"BLOCK": 64}, {}, "wrong")
+
+    def check(slug, text, **kwargs):
+        call = 'import flashlab\nflashlab.debug("triad", "one-block", tiles={"BLOCK": 64})'
+        return Report(slug, "cpu", "wrong", "x", cases=[case], failing_call=call)
+
+    monkeypatch.setattr(learner.grader, "check", check)
+    options = {"file": mine} if of == "file" else {"solution": True}
+    said = learner.check("triad", tier="cpu", show=False, **options).failing_call
+    assert (f'file="{mine}"' if of == "file" else "solution=True") in said
+    compile(said, "call", "exec")
+    assert 'tiles={"BLOCK": 64}' in said
+
+
+def test_debug_runs_the_file_it_is_told(capsys, tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("def vector_scale(x, a):\n    raise RuntimeError('it is mine')\n")
+    with pytest.raises(RuntimeError, match="it is mine"):
+        cli.main(["debug", "vector_scale", "--file", str(mine)])

@@ -91,7 +91,7 @@ def test_wrong_values_are_located():
     got = right(inputs)
     got["o"][0, 1, 32:] *= 1.5
     found = judged(inputs, got, {"BLOCK_M": 16, "BLOCK_N": 32})["o"]
-    assert found.status == "wrong" and "times its budget" in found.sentence
+    assert found.status == "wrong" and "times the allowed" in found.sentence
     assert found.where["heads"] == [[0, 1]]
     assert found.where["rows"] == list(range(32, 40))
     tile_map = found.where["tile_map"]

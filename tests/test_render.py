@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.grader.report import Report
-from flashlab.render import terminal
+from flashlab.exercise import STATUSES
+from flashlab.grader import wording
+from flashlab.grader.report import Report, Stage, Where
+from flashlab.grader.wording import MEANINGS
+from flashlab.render import summary, terminal
 from flashlab.render.html import progress_html, report_html
 from flashlab.render.safe import one_line, plain
 from flashlab.render.terminal import print_report, report_text, status_line
@@ -67,7 +70,7 @@ def test_text_without_colour_holds_no_escape(make):
 
 def test_text_keeps_the_order_of_the_design():
     text = report_text(samples.wrong())
-    labels = "Tested Broke Where Repeat Likely Numbers Hint File Points IO".split()
+    labels = "Status Tested Broke Where Repeat Cause Numbers Hint File Points IO".split()
     found = [re.search(rf"^{label}\b", text, re.M).start() for label in labels]
     assert found == sorted(found)
     assert text.splitlines()[1] == samples.wrong().headline
@@ -165,7 +168,36 @@ def test_html_folds_details_and_names_pictures():
 
 def test_html_says_status_in_words_and_marks():
     assert "✘ FAIL" in report_html(samples.wrong()) and "✔ PASS" in report_html(samples.passed())
-    assert "what the first line says" in report_html(samples.wrong()).lower()
+    for shown in (report_html(samples.wrong()), report_text(samples.wrong(), 100)):
+        said = " ".join(shown.split())
+        assert "wrong: the numbers are off by far more than rounding can explain" in said
+        assert (
+            "the solution with mistake acc-not-rescaled in it returns what yours returns" in said
+        )
+        assert said.count("is not rescaled when a new maximum arrives") == 1
+        assert "The budget is what the solution moves" in said
+
+
+def test_every_status_has_a_meaning():
+    assert set(MEANINGS) == set(STATUSES) - {"pass"}
+
+
+def test_numbers_that_differ_are_shown_to_differ():
+    spot = Where("o", [0, 0, 3, 1], 3.76301, 3.76342, rows=[0, 2, 4, 6, 8, 10, 12, 14])
+    said = summary.where(spot)
+    assert "expected 3.7630, got 3.7634" in said
+    assert "and more" in said and "and more and on" not in said
+    assert wording.apart(1.0, 1.0) == ("1", "1")
+    assert wording.apart(0.5, 8.0) == ("0.5", "8")
+
+
+def test_an_unfilled_step_is_told_once():
+    said = "Step 2 is not written yet: load the tile"
+    report = Report("triad", "cpu", "unfilled", f"triad is not filled in yet: {said}.")
+    report.stages = [Stage("read", "fail", said)]
+    assert report_text(report, 100).count("Step 2 is not written yet") == 1
+    assert report_html(report).count("Step 2 is not written yet") == 1
+    assert "there is no file of yours yet" in report_text(report)
 
 
 def test_html_knows_light_and_dark_pages():

@@ -50,6 +50,28 @@ CONDITIONS: tuple[tuple[str, Callable[[Sizes, Mapping[str, int]], bool]], ...] =
         "Only calls with more than one tile of queries fail.",
         lambda s, t: s["N_q"] > t["BLOCK_M"],
     ),
+    ("Only calls whose K is not a multiple of BLOCK_K fail.", _odd("K", "BLOCK_K")),
+    ("Only calls whose M is not a multiple of BLOCK_M fail.", _odd("M", "BLOCK_M")),
+    ("Only calls whose N is not a multiple of BLOCK_N fail.", _odd("N", "BLOCK_N")),
+    ("Only rows whose length C is not a multiple of BLOCK_N fail.", _odd("C", "BLOCK_N")),
+    ("Only numbers of rows R that are not a multiple of BLOCK_M fail.", _odd("R", "BLOCK_M")),
+    (
+        "Only calls with more than one tile along K fail: a single tl.dot is right.",
+        lambda s, t: s["K"] > t["BLOCK_K"],
+    ),
+    (
+        "Only rows longer than one tile of BLOCK_N fail: one tile alone is right.",
+        lambda s, t: s["C"] > t["BLOCK_N"],
+    ),
+    (
+        "Only calls with more than one tile of c fail: look at what each program takes.",
+        lambda s, t: s["M"] > t["BLOCK_M"] or s["N"] > t["BLOCK_N"],
+    ),
+    ("Only calls with more than one tile of rows fail.", lambda s, t: s["R"] > t["BLOCK_M"]),
+    (
+        "Only rows whose length C is not a power of two fail.",
+        lambda s, t: s["C"] & (s["C"] - 1) != 0,
+    ),
     ("Only lengths of more than one BLOCK fail.", lambda s, t: s["N"] > t["BLOCK"]),
     (
         "Only calls whose D is not a power of two fail.",

@@ -43,7 +43,7 @@ def diagnose(
     many = run_many or (lambda jobs: [run_text(*job) for job in jobs])
     try:
         bank = Bank(exercise, solution or sources.solution_text(exercise.slug), many)
-        search = Search(bank, runs, start + SEARCH * budget_seconds)
+        search = Search(bank, runs, start + SEARCH * budget_seconds, text)
     except KeyError:  # a student's bundle holds no solutions
         pass
     found = search and search.one()

@@ -20,6 +20,7 @@ from flashlab.grader import (
     lint,
     points,
     pool,
+    precision,
     steps,
     trials,
     wording,
@@ -126,6 +127,8 @@ class _Check:
     ) -> None:
         report, exercise = self.report, self.exercise
         tree = self._read()
+        if tree is None and report.status == "unfilled":
+            self._try_steps()
         if tree is not None:
             report.own_tiles = contract.constants(tree, exercise.tile_names)
             self._run_cases(tree, cases, all_cases, progress)
@@ -155,6 +158,20 @@ class _Check:
         self.report.stages.append(Stage("read", "fail", place + problem.detail))
         self.report.not_run.append("cases: the text was not run")
         return None
+
+    def _try_steps(self) -> None:
+        """The steps before the first unwritten one, each as far as it can be judged without it."""
+        tree, problem = contract.parse(self.answer.text)
+        if problem or lint.lint(self.exercise, tree):
+            return
+        found = steps.so_far(self.exercise, self.answer, self.report.step)
+        if found is None:
+            return
+        unwritten = self.report.stages[-1].detail
+        self.report.stages.append(Stage("steps", "pass" if found.right else "fail", found.said))
+        self.report.headline = (
+            f"{self.exercise.slug} is not finished: {found.said}. {unwritten.rstrip('.')}."
+        )
 
     def _run_cases(
         self,
@@ -244,9 +261,13 @@ class _Check:
             run_many=self._run_many,
         )
         diagnosis.apply(report, found)
-        if exercise.kind == "triton" and report.status in ("nan", "wrong") and not report.mistake:
-            said = [f"Line {line}: {text}." for line, text in habits.reductions(answer.text)]
-            report.structure = said[:1] + report.structure
+        if exercise.kind == "triton" and not report.mistake:
+            said = []
+            if report.status in ("nan", "wrong"):
+                said = [f"Line {line}: {text}." for line, text in habits.reductions(answer.text)]
+            if report.status == "precision":
+                said = precision.causes(answer.text, runs)
+            report.structure = said[: precision.MOST] + report.structure
         report.step = steps.first_wrong(exercise, answer, self.stage.runs)
 
     def _run_many(self, jobs: Sequence[bank.Job]) -> list[trials.Raw]:

@@ -14,6 +14,7 @@ from flashlab.grader.wording import work
 
 EVIDENCE = 5  # failing runs that a mutant must match
 WITNESSES = 6  # passing runs that break ties
+PARTIAL = 3  # mistakes that explain most, tried with those of groups that did not run
 COSTLY = ("timeout", "oom")  # mutants that end so run only if the learner's text did
 NUMERIC = {"nan", "wrong", "precision"}  # one fault may show as any of these
 CERTAIN, LIKELY, POSSIBLE = "certain", "likely", "possible"
@@ -37,8 +38,9 @@ class Diagnosis:
 class Search:
     """The search for the mutants that explain the failing runs."""
 
-    def __init__(self, bank: Bank, runs: Sequence[Run], deadline: float) -> None:
+    def __init__(self, bank: Bank, runs: Sequence[Run], deadline: float, text: str = "") -> None:
         self.bank, self.deadline = bank, deadline
+        self.text = _squeezed(text)
         failing = sorted((r for r in runs if r.failed), key=lambda r: work(r.result))
         self.failing = _spread(failing, EVIDENCE)
         self.passing = _spread([r for r in runs if r.result.status == "pass"], WITNESSES)
@@ -63,6 +65,10 @@ class Search:
         partial = sorted((e for e in table if any(table[e])), key=lambda e: -sum(table[e]))
         if not full and len(self.failing) > 1:
             full = self._pair(table, partial)
+        if not full and len(self.failing) > 1 and time.monotonic() < self.deadline:
+            table |= self._complete(self._later(table))
+            partial = sorted((e for e in table if any(table[e])), key=lambda e: -sum(table[e]))
+            full = self._pair(table, partial[:PARTIAL])
         if full:
             return self._named(full, len(self.failing))
         most = max((sum(table[e]) for e in partial), default=0)
@@ -75,6 +81,12 @@ class Search:
             "there may be a second mistake."
         )
         return found
+
+    def _later(self, table: dict[Edits, list[bool]]) -> list[Edits]:
+        """Mistakes whose own case lies in a group that did not run: they may show with others."""
+        known = {edits[0].slug for edits in table}
+        unseen = [m for m in self.mistakes if m.breaks not in self.statuses]
+        return [(m,) for m in unseen if m.slug not in known and m.expect not in COSTLY]
 
     def _full(self, table: dict[Edits, list[bool]]) -> list[Edits]:
         return self._best([edits for edits, row in table.items() if all(row)])
@@ -121,7 +133,7 @@ class Search:
         """Two mistakes at once that explain every failing run: one of them partial first."""
         singles = list(table)
         tried: set[frozenset] = set()
-        for first in [*partial, *singles]:
+        for first in dict.fromkeys([*partial, *singles]):
             pairs = [first + other for other in singles if other != first]
             pairs = [p for p in pairs if frozenset(p) not in tried]
             tried.update(map(frozenset, pairs))
@@ -137,10 +149,11 @@ class Search:
     def _best(self, found: list[Edits]) -> list[Edits]:
         """Ties broken: by the text of the message, then by agreeing on what passed too.
 
-        Nobody is named if time ran out with a tie.
+        Nobody is named if time ran out with a tie. What still agrees is told apart by the text.
         """
         found = self._filter(found, self.failing, same_detail)
         found = self._filter(found, self.passing, agree)
+        found = sorted(found, key=self._strange)
         return found if len(found) < 2 or not self.late else []
 
     def _filter(
@@ -168,9 +181,7 @@ class Search:
         says = edits[0].says
         if len(edits) == 2:
             says = f"{says.rstrip('.')}; and also: {edits[1].says}"
-        if len(found) == 2 and len(edits) == 1:
-            says = f"{says.rstrip('.')}; or, which looks alike: {found[1][0].says}"
-        return Diagnosis(
+        named = Diagnosis(
             mistake={
                 "slug": "+".join(m.slug for m in edits),
                 "says": says,
@@ -178,10 +189,26 @@ class Search:
                 "expect": edits[0].expect,
             }
         )
+        if len(found) == 2 and len(edits) == 1:
+            named.notes.append(f"Another mistake gives the same results: {found[1][0].says}")
+        return named
+
+    def _strange(self, edits: Edits) -> int:
+        """How little the learner's text looks like a mutant: 0 where it holds what was written."""
+        if not self.text:
+            return 0
+        written = all(_squeezed(m.new) in self.text for m in edits if m.new.strip())
+        removed = all(_squeezed(m.old) not in self.text for m in edits)
+        return 2 - written - removed
 
     def _consistent(self, edits: Edits) -> bool:
         """Whether a mutant passes what the learner's text passed."""
         return all(agree(run, self._raws([edits], run)[0]) for run in self.passing)
+
+
+def _squeezed(text: str) -> str:
+    """Text without blanks and comments, for a look at what was written."""
+    return "".join("".join(line.split("#")[0].split()) for line in text.splitlines())
 
 
 def _spread(runs: Sequence[Run], most: int) -> list[Run]:

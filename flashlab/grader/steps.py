@@ -1,11 +1,13 @@
 """Which step of an answer is the first wrong one: each alone in the solution. Floor: course."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from flashlab import sources
-from flashlab.exercise import Exercise
-from flashlab.grader import cpu
+from flashlab.exercise import GROUPS, Exercise
+from flashlab.grader import cpu, trials, wording
 from flashlab.grader.cpu import Answer
+from flashlab.grader.report import CaseResult
 from flashlab.grader.trials import Run
 
 EVIDENCE = 2  # failing runs that each step is tried on
@@ -29,6 +31,65 @@ def first_wrong(exercise: Exercise, answer: Answer, runs: Sequence[Run]) -> int 
             return None
         if any(run.result.status != "pass" for run in mine):
             return step
+    return None
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """What is known of the steps before the first that is not written: a sentence, and of whom."""
+
+    said: str
+    right: bool
+    wrong_step: int | None = None
+
+
+def so_far(exercise: Exercise, answer: Answer, unwritten: int) -> SoFar | None:
+    """Try the steps before ``unwritten`` in the solution: all together, then each alone.
+
+    None if there is none. Steps that fit each other may differ from the solution's, such as a
+    scale that moved, so each alone is tried only if they fail together.
+    """
+    done = range(1, unwritten)
+    if not done:
+        return None
+    one = len(done) == 1
+    names = f"step {done[0]}" if one else f"steps {wording.listed(list(done))}"
+    try:
+        together = _with(exercise.slug, answer.text, done)
+        alone = [_with(exercise.slug, answer.text, [step]) for step in done]
+    except (sources.TransplantError, KeyError, FileNotFoundError) as error:
+        why = error.args[0] if isinstance(error, sources.TransplantError) else "no solution here"
+        return SoFar(f"{names} could not be tried alone, because {why}", False)
+    if _failure(exercise, answer, together) is None:
+        return SoFar(f"{names} {'is' if one else 'are'} right so far", True)
+    for step, text in zip(done, alone, strict=True):
+        broken = _failure(exercise, answer, text)
+        if broken is not None:
+            where = (
+                f" at {broken.line}" if broken.line and broken.line not in broken.detail else ""
+            )
+            said = f"step {step} is not right yet (case {broken.name}: {broken.detail}{where})"
+            return SoFar(said, False, step)
+    return SoFar(f"{names} do not fit together yet, though each is right alone", False)
+
+
+def _with(slug: str, text: str, steps: Iterable[int]) -> str:
+    """The solution with these steps as the learner wrote them."""
+    solution = sources.solution_text(slug)
+    mine = sources.fillings(solution, text)
+    filled = sources.refill(solution, {step: mine[step - 1] for step in steps})
+    return sources.without_markers(filled)
+
+
+def _failure(exercise: Exercise, answer: Answer, text: str) -> CaseResult | None:
+    """The first run of ``text`` that fails, group by group, each case at its first tile sizes."""
+    for group in GROUPS:
+        cases = [c for c in exercise.cases if c.group == group]
+        many = [trials.trial(exercise, c, exercise.tiles(c.pairs[0])) for c in cases]
+        found = cpu.run_texts(exercise, [(text, t) for t in many], answer.filename)
+        bad = next((run.result for run in found if run.result.status != "pass"), None)
+        if bad is not None:
+            return bad
     return None
 
 

@@ -23,6 +23,28 @@ FACTS = {
     "grader_error": "could not be graded: the grader itself failed, which costs no marks",
 }
 
+MEANINGS = {
+    "unfilled": "a step still holds its alarm, or nothing at all; nothing was marked",
+    "contract": "name, arguments or results are not what the exercise agreed on",
+    "forbidden": "it does with a ready-made call what you should write yourself",
+    "compile": "the kernel is refused before any number is computed",
+    "oob": "out of bounds: a lane reads or writes beyond its tensor",
+    "race": "the result depends on the order in which programs run",
+    "uninitialised": "something is read, or returned, that nothing wrote",
+    "nan": "NaN came back where a number belongs",
+    "wrong": "the numbers are off by far more than rounding can explain",
+    "precision": "nearly right, but less exact than careful arithmetic in this dtype",
+    "timeout": "a call ran longer than a case may",
+    "oom": "a call used more memory than a case may",
+    "crash": "a call ended with an exception, or ended its process",
+    "grader_error": "the grader failed, not your text; check again",
+}
+EVIDENCE = {
+    "certain": "the solution with mistake {slug} in it returns what yours returns",
+    "likely": "the solution with mistake {slug} in it fails as yours does",
+    "possible": "several mistakes fail as yours does; {slug} is the first of them",
+}
+
 
 def headline(report: Report, formula: str = "") -> str:
     """The first sentence a person reads: the mistake when one is known, else the status's fact.
@@ -55,14 +77,36 @@ def smallest_failure(report: Report) -> CaseResult | None:
     return min((c for c in failing if c.name == first.name), key=work, default=None)
 
 
-def failing_call(slug: str, case: CaseResult) -> str:
-    """Python text that repeats one run in a notebook or in Python."""
+def failing_call(slug: str, case: CaseResult, source: str = "") -> str:
+    """Python text that repeats one run in a notebook or in Python.
+
+    ``source`` is one more argument: ``file="..."`` or ``solution=True``; empty for the learner's
+    own file.
+    """
     tiles = ", ".join(f'"{name}": {size}' for name, size in case.tiles.items())
-    start, end = f'flashlab.debug("{slug}", "{case.name}"', f"tiles={{{tiles}}})"
-    if not tiles:
+    options = [f"tiles={{{tiles}}}"] if tiles else []
+    options += [source] if source else []
+    start, end = f'flashlab.debug("{slug}", "{case.name}"', ", ".join(options) + ")"
+    if not options:
         return f"import flashlab\n{start})"
     gap = ", " if len(start) + len(end) < SCREEN else ",\n    "
     return f"import flashlab\n{start}{gap}{end}"
+
+
+def apart(expected: float, got: float) -> tuple[str, str]:
+    """Two numbers with as few digits, from 4 on, as tell them apart."""
+    for digits in range(4, 18):
+        kind = f".{digits}g" if digits == 4 else f"#.{digits}g"  # of 3.7630 the 0 tells
+        pair = f"{expected:{kind}}", f"{got:{kind}}"
+        if pair[0] != pair[1] or expected == got:
+            break
+    return pair
+
+
+def listed(values: Sequence[object]) -> str:
+    """``"1"``, ``"1 and 2"`` or ``"1, 2 and 3"``."""
+    words = [str(v) for v in values]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def numbers(values: Sequence[int]) -> str:
@@ -81,7 +125,7 @@ def numbers(values: Sequence[int]) -> str:
             words += [str(v) for v in range(first, last + 1)]
     if len(spans) > 4:
         return ", ".join(words) + " and more"
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return listed(words)
 
 
 def work(case: CaseResult) -> int:

@@ -246,7 +246,7 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
         "message": str(error)[:4000],
         "line": frames[-1].lineno if frames else 0,
         "source": (frames[-1].line or "") if frames else "",
-        "traceback": "".join(traceback.format_exception(error, limit=-12))[-6000:],
+        "traceback": _trace(error, frames),
     }
     for name in ("kind", "argument", "line", "source"):
         value = getattr(error, name, None)
@@ -257,6 +257,12 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
     if isinstance(error, SystemExit):
         said["code"] = str(error.code)
     return said
+
+
+def _trace(error: BaseException, frames: list[traceback.FrameSummary]) -> str:
+    """The answer's own lines on the stack, then the exception; no file of the course or Triton."""
+    lines = traceback.format_list(frames[-12:])
+    return "".join([*lines, *traceback.format_exception_only(error)])[-6000:]
 
 
 def _checksum(tensor: torch.Tensor) -> int:

@@ -42,6 +42,7 @@ FUNCTIONS = METHODS | {
 FORGOTTEN = "Did you forget to add @triton.jit"
 INDEXED = ("unsupported tensor index", "__setitem__", "item assignment", "not iterable", FORGOTTEN,
            "array of size 1", "not subscriptable")  # fmt: skip
+MATMUL = r"MatMult|for @|forget to add|attribute '(t|mT|transpose|permute)'"
 TRUTH = ("truth value", "[Bb]oolean value of Tensor")
 
 
@@ -111,7 +112,9 @@ def _is_pointer(node: ast.expr) -> bool:
 
 def _matmul(statement: ast.stmt, said: str) -> str:
     found = _find(statement, ast.BinOp, lambda n: isinstance(n.op, ast.MatMult))
-    if found is None or not re.search(r"MatMult|for @|forget to add|attribute '(t|mT|transpose|permute)'", said):
+    if found is None or not re.search(
+        r"MatMult|for @|forget to add|attribute '(t|mT|transpose|permute)'", said
+    ):
         return ""
     right = found.right
     turned = isinstance(right, ast.Attribute) and right.attr in ("T", "mT")

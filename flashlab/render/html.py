@@ -4,6 +4,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 from flashlab.grader.report import CaseResult, Report
+from flashlab.grader.wording import apart
 from flashlab.render import style, summary, svg
 from flashlab.render.safe import one_line, plain
 from flashlab.viz import traffic
@@ -49,15 +50,16 @@ Rows = list[tuple[str, str]]
 
 def _rows(report: Report) -> Rows:
     """What stays open, in the order of a report."""
-    rows: Rows = [("Tested", _line(summary.tested(report)))]
+    means = summary.status(report)
+    rows: Rows = [("Status", _line(means))] if means else []
+    rows.append(("Tested", _line(summary.tested(report))))
     case = report.first_failure
     if case is not None:
         rows += _broken(case, one_line(report.headline, 600))
     else:
         rows += [
             (_line(s.name, 40).capitalize(), _line(s.detail))
-            for s in report.stages
-            if s.status == "fail" and s.detail
+            for s in summary.failed_stages(report)
         ]
     if report.failing_call:
         rows.append(("Repeat", f"<pre>{html.escape(plain(report.failing_call))}</pre>"))
@@ -92,11 +94,7 @@ def _broken(case: CaseResult, headline: str) -> Rows:
 def _causes(report: Report) -> Rows:
     rows: Rows = []
     if report.mistake:
-        says, how, slug = (
-            _line(report.mistake.get(name, "")) for name in ("says", "confidence", "slug")
-        )
-        says = "What the first line says" if says in _line(report.headline, 600) else says
-        rows.append(("Likely", f'{says} <span class="fl-soft">({how}: mistake {slug})</span>'))
+        rows.append(("Cause", _line(summary.cause(report), 800)))
     if report.structure:
         rows.append(("Numbers", _paragraphs(report.structure)))
     if report.step is not None and report.status != "unfilled":
@@ -148,7 +146,7 @@ def _runs(cases: Sequence[CaseResult]) -> str:
 def _samples(case: CaseResult) -> str:
     rows = [
         f"<td>{_line(index)}</td>"
-        + "".join(f"<td class='fl-num'>{_number(v)}</td>" for v in values)
+        + "".join(f"<td class='fl-num'>{_line(v)}</td>" for v in _pair(*values))
         for index, *values in case.where.samples
     ]
     return _table((f"Element of {case.where.output}", "Expected", "Got"), rows)
@@ -166,7 +164,8 @@ def _bytes_drawn(case: CaseResult) -> str:
         for row in summary.io_rows(case)
     ]
     drawn = traffic.picture(rows, summary.run_name(case))
-    return f"<p>{_line(f'{drawn.title}: {drawn.caption}')}</p>{drawn.svg}"
+    told = f"{drawn.title}: {drawn.caption} {summary.IO_MEANS}"
+    return f"<p>{_line(told, 600)}</p>{drawn.svg}"
 
 
 def _io(case: CaseResult, rows: Sequence[summary.Moved]) -> str:
@@ -201,8 +200,10 @@ def _block(text: str) -> str:
     return f"<pre>{html.escape(plain(text))}</pre>" if text.strip() else ""
 
 
-def _number(value: object) -> str:
-    return f"{value:.5g}" if isinstance(value, float | int) else _line(value)
+def _pair(*values: object) -> Sequence[object]:
+    """Expected and got with the digits that tell them apart."""
+    plain_numbers = len(values) == 2 and all(isinstance(v, float | int) for v in values)
+    return apart(*values) if plain_numbers else values
 
 
 def _line(text: object, limit: int = 400) -> str:

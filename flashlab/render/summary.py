@@ -6,12 +6,13 @@ from typing import Any
 
 from flashlab.errormap import MAX_ROWS
 from flashlab.exercise import GROUPS
-from flashlab.grader.report import CaseResult, Report, Where
-from flashlab.grader.wording import numbers
+from flashlab.grader.report import CaseResult, Report, Stage, Where
+from flashlab.grader.wording import EVIDENCE, MEANINGS, apart, numbers
 from flashlab.render.safe import one_line, plain
 
 LEVELS = (1.0, 10.0, 100.0)  # borders of the tile map's shades, in units of the limit
 MOST_TILES = 8  # rows of tiles that a screen shows
+IO_MEANS = "The budget is what the solution moves at these tile sizes."
 PARTS = {"core": "core", "edges": "ragged, causal, hostile", "io": "IO", "resources": "resources"}
 
 
@@ -45,6 +46,30 @@ def tested(report: Report) -> str:
     return f"{passed} of {len(report.cases)} runs passed: {', '.join(parts)}"
 
 
+def status(report: Report) -> str:
+    """What the status of a check that failed means, in one line; empty for a pass."""
+    meaning = MEANINGS.get(report.status, "")
+    return f"{report.status.replace('_', ' ')}: {meaning}" if meaning else ""
+
+
+def failed_stages(report: Report) -> list[Stage]:
+    """Failed stages that say more than the first line, where no case says what went wrong."""
+    if report.first_failure is not None:
+        return []
+    return [
+        s
+        for s in report.stages
+        if s.status == "fail" and s.detail and s.detail.rstrip(".") not in report.headline
+    ]
+
+
+def cause(report: Report) -> str:
+    """The mistake found: what it is, unless the first line says so, and how that is known."""
+    says, how, slug = (one_line(report.mistake.get(n, "")) for n in ("says", "confidence", "slug"))
+    evidence = EVIDENCE.get(how, "mistake {slug}").format(slug=slug)
+    return evidence if says in one_line(report.headline, 600) else f"{says} ({evidence})"
+
+
 def run_name(case: CaseResult) -> str:
     """Case, tile sizes and whose tile sizes they are."""
     tiles = ", ".join(f"{one_line(n)} {size}" for n, size in case.tiles.items())
@@ -75,9 +100,11 @@ def where(spot: Where) -> str:
     heads = ", ".join("(" + ", ".join(map(str, h)) + ")" for h in spot.heads[:3])
     more = f" and {len(spot.heads) - 3} more" if len(spot.heads) > 3 else ""
     place = f", head {heads}{more}" if heads else ""
-    more = " and on" if len(spot.rows) == MAX_ROWS else ""
-    rows = f", rows {numbers(spot.rows)}{more}" if spot.rows else ""
-    worst = f"worst at {spot.index}: expected {spot.expected:.4g}, got {spot.got:.4g}"
+    shown = numbers(spot.rows)
+    more = " and on" if len(spot.rows) == MAX_ROWS and not shown.endswith("more") else ""
+    rows = f", rows {shown}{more}" if spot.rows else ""
+    expected, got = apart(spot.expected, spot.got)
+    worst = f"worst at {spot.index}: expected {expected}, got {got}"
     return f"{one_line(spot.output)}{place}{rows}; {worst}"
 
 
@@ -130,6 +157,8 @@ def points(report: Report) -> str:
 
 def file_graded(report: Report) -> str:
     """Path and save time of the text that was graded."""
+    if not report.path and report.status == "unfilled":
+        return "the stub: there is no file of yours yet"
     if not report.path:
         return "text given to check(), not a file"
     saved = f", saved {one_line(report.saved_at)}" if report.saved_at else ""

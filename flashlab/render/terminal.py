@@ -106,21 +106,18 @@ Rows = list[tuple[str, RenderableType]]
 
 def _parts(report: Report, ascii_only: bool) -> tuple[Rows, str, Rows]:
     """Rows above the failing call, the call, and rows below it."""
-    above: Rows = [("Tested", Text(summary.tested(report)))]
+    above: Rows = [
+        ("Status", Text(summary.status(report))),
+        ("Tested", Text(summary.tested(report))),
+    ]
     above += [
-        ("", Text(one_line(s.name) + ": " + one_line(s.detail, 240))) for s in _failed(report)
+        ("", Text(one_line(s.name) + ": " + one_line(s.detail, 240)))
+        for s in summary.failed_stages(report)
     ]
     case = report.first_failure
     if case is not None:
         above += _broken(case, one_line(report.headline, 600), ascii_only)
     return above, report.failing_call, [*_causes(report), *_facts(report)]
-
-
-def _failed(report: Report) -> list[Any]:
-    """Failed stages, shown where no case says what went wrong."""
-    if report.first_failure is not None:
-        return []
-    return [s for s in report.stages if s.status == "fail" and s.detail]
 
 
 def _broken(case: CaseResult, headline: str, ascii_only: bool) -> Rows:
@@ -167,11 +164,7 @@ def _tile_picture(spot: Where, ascii_only: bool) -> Text:
 def _causes(report: Report) -> Rows:
     rows: Rows = []
     if report.mistake:
-        says, how, slug = (
-            one_line(report.mistake.get(n, "")) for n in ("says", "confidence", "slug")
-        )
-        says = "what the first line says" if says in one_line(report.headline, 600) else says
-        rows.append(("Likely", Text(f"{says} ({how}: mistake {slug})")))
+        rows.append(("Cause", Text(summary.cause(report))))
     for number, sentence in enumerate(report.structure[:3]):
         rows.append(("Numbers" if number == 0 else "", Text(one_line(sentence))))
     if report.step is not None and report.status != "unfilled":
@@ -204,7 +197,8 @@ def _io(report: Report) -> Rows:
     shown = moved if report.passed else [row for row in moved if row.over]
     rest = ", ".join(row.tensor for row in moved if row not in shown)
     title = f"bytes of {summary.run_name(case)}" + (f"; within budget: {rest}" if rest else "")
-    parts = [Text(title), *([_io_table(shown)] if shown else [])]
+    means = Text(summary.IO_MEANS, style="dim")
+    parts = [Text(title), *([means, _io_table(shown)] if shown else [])]
     return [("IO", Group(*parts))]
 
 

@@ -1,11 +1,13 @@
 """One check from text to report: stages, groups, tile sizes, points, steps."""
 
+import dataclasses
 import json
 
 import pytest
 
 from flashlab import exercises, sources
-from flashlab.grader import points, pool
+from flashlab.grader import points, pool, precision, steps
+from flashlab.grader.cpu import Answer
 from flashlab.grader.report import Report
 from flashlab.grader.run import check
 from tests.grader.conftest import quick
@@ -69,6 +71,94 @@ def test_a_stub_is_unfilled_and_runs_nothing() -> None:
 
     assert (report.status, report.step, report.points, report.cases) == ("unfilled", 1, 0, [])
     assert sources.step_sentence(SLUG, 1) in report.headline
+
+
+def flash(*edits: tuple[str, str]) -> str:
+    """The solution of flash_forward with some edits."""
+    text = sources.without_markers(sources.solution_text("flash_forward"))
+    for old, new in edits:
+        text = change(text, old, new)
+    return text
+
+
+def unfinished(text: str, step: int) -> str:
+    """``text`` of flash_forward whose steps from ``step`` on are those of the stub."""
+    solution, stub = (f("flash_forward") for f in (sources.solution_text, sources.stub_text))
+    mine, empty = sources.fillings(solution, text), sources.fillings(solution, stub)
+    filled = {n: (mine if n < step else empty)[n - 1] for n in range(1, len(mine) + 1)}
+    return sources.without_markers(sources.refill(solution, filled))
+
+
+def test_steps_before_the_unwritten_one_are_tried_in_the_solution() -> None:
+    report = quick(unfinished(flash(), 3), "flash_forward")
+    assert (report.status, report.points, report.step) == ("unfilled", 0, 3)
+    assert "steps 1 and 2 are right so far. Step 3 is not written yet" in report.headline
+    assert not report.cases
+
+
+def test_a_wrong_step_before_the_unwritten_one_is_named() -> None:
+    text = flash(("offs_n[None, :] <= offs_m[:, None]", "offs_n[None, :] < offs_m[:, None]"))
+    report = quick(unfinished(text, 4), "flash_forward")
+    assert (report.status, report.points) == ("unfilled", 0)
+    assert "step 2 is not right yet (case causal-square: " in report.headline
+    assert "Step 4 is not written yet" in report.headline
+
+
+def test_steps_that_fit_each_other_are_right_though_they_differ() -> None:
+    text = flash(
+        ("s = sm_scale * tl.dot(q,", "s = tl.dot(q,"),
+        ("m_new = tl.maximum(m_i, tl.max(s, 1))",
+         "s = s * sm_scale\n        m_new = tl.maximum(m_i, tl.max(s, 1))"),
+    )  # fmt: skip
+    names = ["one-tile", "two-tiles"]
+    assert all(c.status == "pass" for c in quick(text, "flash_forward", cases=names).cases)
+    exercise = dataclasses.replace(
+        exercises.get("flash_forward"),
+        cases=tuple(exercises.get("flash_forward").case(n) for n in names),
+    )
+    answer = Answer(unfinished(text, 4), "flash_forward.py")
+    found = steps.so_far(exercise, answer, 4)
+    assert found.right and found.said == "steps 1, 2 and 3 are right so far"
+    alone = steps.so_far(exercise, Answer(unfinished(text, 3), "flash_forward.py"), 3)
+    assert alone.wrong_step == 2
+
+
+def test_steps_cannot_be_tried_where_given_lines_changed() -> None:
+    text = unfinished(flash(), 3).replace("    # 5. Finish and store", "    # the end")
+    found = steps.so_far(exercises.get("flash_forward"), Answer(text, "x.py"), 3)
+    assert not found.right and "could not be tried alone" in found.said
+
+
+# Adds up p @ v in fp16 and divides only at the end.
+HALF_SUM = (
+    ("acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)",
+     "acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float16)"),
+    ("acc *= (alpha * l_i)[:, None]", "acc = (acc * alpha[:, None]).to(tl.float16)"),
+    ("acc = tl.dot(p.to(v.dtype), v, acc, input_precision=\"ieee\")",
+     "acc += tl.dot(p.to(v.dtype), v, input_precision=\"ieee\").to(tl.float16)"),
+    ("        acc *= (1.0 / l_safe)[:, None]  # one division a row, not one an element\n", ""),
+    ("tl.store(o_ptrs, acc,",
+     "tl.store(o_ptrs, acc / tl.where(l_i == 0.0, 1.0, l_i)[:, None],"),
+)  # fmt: skip
+
+
+def test_a_half_precision_sum_that_is_divided_at_the_end_is_caught() -> None:
+    report = check("flash_forward", flash(*HALF_SUM), all_cases=True, budget_seconds=0.5)
+    failing = {c.name for c in report.cases if c.status != "pass"}
+    assert not report.passed and "large-values" in failing
+    assert report.status in ("precision", "wrong", "nan")
+    said = precision.causes(flash(*HALF_SUM), [])
+    assert any("starts a sum in tl.float16" in s and "tl.float32" in s for s in said)
+    assert any("`acc` is rounded to tl.float16 on its way" in s for s in said)
+
+
+def test_a_traceback_ends_in_the_answers_own_line(solution: str) -> None:
+    text = change(solution, "return", "torch.empty(3).view(2, 2)\n    return")
+    [case, *_] = quick(text).cases
+    lines = [x for x in case.traceback.splitlines() if x.lstrip().startswith("File ")]
+    assert lines and all('"vector_scale.py"' in line for line in lines)
+    assert case.traceback.splitlines()[-1].startswith("RuntimeError: ")
+    assert "view(2, 2)" in case.traceback.splitlines()[-2] + case.traceback.splitlines()[-3]
 
 
 def test_later_groups_wait_for_the_first_that_fails(solution: str) -> None:

@@ -104,11 +104,32 @@ def test_every_mutant_is_named_as_itself_or_its_twin():
 
 
 def test_two_mutants_with_equal_outputs_are_one_class():
-    found = explain(broken(BASE_2)).mistake
-    assert found["slug"] == "lse-base-2" and found["confidence"] == "likely"
-    assert (
-        found["says"] == "lse is in base 2; or, which looks alike: lse is multiplied by log2(e)."
+    found = explain(broken(BASE_2))
+    assert found.mistake["slug"] == "lse-base-2" and found.mistake["confidence"] == "likely"
+    assert found.mistake["says"] == "lse is in base 2."
+    assert found.notes == ["Another mistake gives the same results: lse is multiplied by log2(e)."]
+
+
+def test_of_equal_mistakes_the_one_that_was_written_is_named():
+    twins = {m.slug: m for m in tiny.MISTAKES if "lse is " in m.says}
+    for slug in ("lse-base-2", *(s for s in twins if s != "lse-base-2")):
+        found = explain(sources.mutant(tiny.SOLUTION, twins[slug]))
+        assert found.mistake["slug"] == slug
+
+
+def test_a_second_mistake_of_a_group_that_did_not_run_is_found(monkeypatch):
+    """Causal cases did not run, so no mistake whose first case is causal is tried at first."""
+    runs = tiny.grade(broken(RESCALE, SCALE))
+    later = [m for m in tiny.MISTAKES if m.slug == "no-scale"]
+    assert len(later) == 1
+    moved = replace(later[0], breaks=next(c.name for c in tiny.CASES if c.group == "causal"))
+    bank_of = tuple(moved if m.slug == "no-scale" else m for m in tiny.MISTAKES)
+    exercise = replace(tiny.EXERCISE, mistakes=bank_of)
+    core = [r for r in runs if r.case.group == "core"]
+    found = diagnose.diagnose(
+        exercise, core, tiny.run_text, text="", solution=tiny.SOLUTION, budget_seconds=60.0
     )
+    assert set(found.mistake["slug"].split("+")) == {"no-rescale", "no-scale"}
 
 
 def test_two_mistakes_at_once_are_both_named():
