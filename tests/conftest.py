@@ -20,9 +20,10 @@ OURS = re.compile("flashlab|jupyter|ipython|triton|matplotlib|torch|npm|nv|chrom
 CACHES = Path(tempfile.mkdtemp(prefix="flashlab-tests-"))  # fonts and compiled kernels, shared
 # Repeated with the other supported sets of versions: what touches Triton, numpy or IPython.
 CORE = (
-    "aot device entry exercise fill hardware iocount kernels notebook numerics pipeline "
-    "reference sources transplant worked workspace"
+    "aot device entry exercise explorer fill hardware iocount kernels notebook numerics pipeline "
+    "quizzes reference sources transplant worked workspace"
 ).split()
+PARTLY_CORE = ("test_notebooks.py",)  # says itself which of its tests are
 
 
 def pytest_configure() -> None:
@@ -54,7 +55,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not config.getoption("markexpr").startswith("core"):
         return None
     inside = collection_path.is_relative_to(ROOT / "tests") and collection_path.name != "tests"
-    return True if inside and not _is_core(collection_path) else None
+    here = _is_core(collection_path) or collection_path.name in PARTLY_CORE
+    return True if inside and not here else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

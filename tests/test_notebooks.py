@@ -13,17 +13,18 @@ from flashlab.notebook import ipython_config
 from flashlab.workspace import Workspace
 
 LIMIT_S = 300  # a hang, not a speed: cells run beside other tests
-IN_EVERY_RUN = {"00", "04"}  # the other labs run in `make test-full`
+CORE = {"00", "04"}  # repeated with the other sets of versions; other labs: `make test-full`
 FILL = re.compile(r"%%fill (\w+)\n")
 
 
 def notebooks(part: str) -> list:
-    return [
-        pytest.param(path, id=path.stem)
-        if part == "chapters" or path.stem[:2] in IN_EVERY_RUN
-        else pytest.param(path, id=path.stem, marks=pytest.mark.slow)
-        for path in sorted((sources.course_dir() / part).glob("*.ipynb"))
-    ]
+    found = []
+    for path in sorted((sources.course_dir() / part).glob("*.ipynb")):
+        marks = [pytest.mark.core] if path.stem[:2] in CORE else []
+        if part == "labs" and not marks:
+            marks = [pytest.mark.slow]
+        found.append(pytest.param(path, id=path.stem, marks=marks))
+    return found
 
 
 def run(path, tmp_path, monkeypatch, edit=lambda cell: None):
