@@ -183,13 +183,15 @@ def check_mask(block_mask, q, k, block_m, block_n):
 
 
 def stages(q, BLOCK_D, block_m, block_n):
-    """Tiles of k and v that fit on chip beside q, at most 3: two are on their way, one is used."""
+    """How many pairs of k and v tiles are in flight, at most 3: what fits on chip beside q."""
     on_chip = 99 << 10  # what the smallest cards have
     if q.is_cuda:
         card = torch.cuda.get_device_properties(q.device)
         on_chip = card.shared_memory_per_multiprocessor - 1024  # CUDA keeps 1 KB for itself
     rows = on_chip // (BLOCK_D * q.element_size()) - block_m
-    return max(1, min(3, rows // (2 * block_n)))
+    if on_chip > 200 << 10:  # Hopper and later multiply out of shared memory: a place a stage
+        return max(1, min(3, rows // (2 * block_n)))
+    return 2 if rows >= 2 * block_n + 8 else 1  # before, a tile in use has moved to registers
 
 
 def block_sparse_forward(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from flashlab.error_budget import as_fp64
+from flashlab.reference.block_sparse import visible_keys
 from flashlab.reference.honest import visible
 
 LN2 = 0.6931471805599453
@@ -45,6 +46,10 @@ class _Call:
         self.N_q, self.N_k = self.q.shape[2], k.shape[2]
         self.block_n = tiles.get("BLOCK_N", 0)
         self.seen = visible(self.N_q, self.N_k, self.causal)
+        self.block_mask = inputs.get("block_mask")  # bool [H or 1, T_q, T_k]: tiles that are kept
+        if self.block_mask is not None:
+            block_m, block_n = inputs["block_m"], inputs["block_n"]
+            self.seen = visible_keys(self.block_mask, self.N_q, self.N_k, block_m, block_n)
 
     def parts(self, scale: float | None = None, seen: Tensor | None = None) -> tuple:
         """Scores, row maximum (0 for a row without keys), weights and their sum."""
@@ -82,6 +87,10 @@ def _scales(call: _Call) -> Iterator[Formula]:
 def _masks(call: _Call) -> Iterator[Formula]:
     rows, columns = torch.arange(call.N_q)[:, None], torch.arange(call.N_k)[None, :]
     shift = call.N_k - call.N_q
+    if call.block_mask is not None:
+        yield "as if block_mask were ignored", call.attention(seen=columns >= 0)
+        yield "as if block_mask said which tiles to drop", call.attention(seen=~call.seen)
+        return
     if not call.causal:
         yield "as if causal were always on", call.attention(seen=columns <= rows + shift)
         return

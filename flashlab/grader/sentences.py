@@ -142,6 +142,8 @@ def first_difference(expected: Any, got: Any, at: str = "") -> str:
     elif isinstance(expected, list) and isinstance(got, list):
         if len(expected) != len(got):
             return f"expected {place} to have {len(expected)} entries, got {len(got)}"
+        if not at and expected != got and {type(x) for x in (*expected, *got)} <= {int}:
+            return f"expected {tuple(expected)}, got {tuple(got)}"  # a few numbers: show them all
         parts = [(f"{at}[{i}]", e, g) for i, (e, g) in enumerate(zip(expected, got, strict=True))]
     elif type(expected) is type(got) and expected == got:
         return ""

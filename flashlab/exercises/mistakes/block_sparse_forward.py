@@ -36,17 +36,9 @@ LISTS = (
         "flags-for-numbers",
         _STORE,
         "tl.store(list_row + place, ones, mask=keep)",
-        "holes",
-        "wrong",
+        "one-tile",
+        "nan",
         "The list holds the flags, which are all 1, and not the numbers of the tiles.",
-    ),
-    Mistake(
-        "places-for-numbers",
-        _STORE,
-        "tl.store(list_row + place, place, mask=keep)",
-        "holes",
-        "wrong",
-        "The list holds 0, 1, 2, ... and not the numbers of the kept tiles.",
     ),
     Mistake(
         "list-of-dropped-tiles",
@@ -179,14 +171,6 @@ WALK = (
         "ragged-keys",
         "wrong",
         "The last tile is dropped when it is not full.",
-    ),
-    Mistake(
-        "tail-taken-as-whole",
-        "whole = count - ((last + 1) * BLOCK_N > N_k).to(tl.int32)",
-        "whole = count",
-        "ragged-keys",
-        "oob",
-        "The tile that hangs over the end of k is visited without a mask.",
     ),
 )
 
