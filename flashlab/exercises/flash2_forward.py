@@ -46,8 +46,8 @@ HOSTILE = (
     Case(
         "grouped-heads",
         "hostile",
-        lambda t: _sizes(2, 6, 2, 20, t["BLOCK_N"] + 3, 40),
-        "6 query heads share 2 key heads: query head h reads key head h // 3.",
+        lambda t: _sizes(2, 4, 2, 20, t["BLOCK_N"] + 3, 40),
+        "4 query heads share 2 key heads: query head h reads key head h // 2.",
         pairs=(0, 1),
     ),
     Case(

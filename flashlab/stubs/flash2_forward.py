@@ -122,16 +122,17 @@ def key_head(h, H, H_kv):
 def choose_tiles(BLOCK_D, itemsize, on_chip):
     """block_m, block_n, num_warps, num_stages that fit in on_chip bytes: try your own here."""
     row_bytes = BLOCK_D * itemsize
-    block_m, block_n, num_stages = BLOCK_M, BLOCK_N, 3  # 3: two tiles are on their way
+    block_m, block_n = BLOCK_M, BLOCK_N
     if itemsize == 4:  # no tensor cores: the products themselves need registers
-        small = 4096 // max(64, BLOCK_D)
+        small = min(32, 4096 // BLOCK_D)
         block_m, block_n = min(block_m, small), min(block_n, small)
+    num_stages = 3 if row_bytes <= 256 else 2  # 3: two tiles are on their way
     while (block_m + 2 * num_stages * block_n) * row_bytes > on_chip:  # q, and stages of k and v
         if num_stages > 2:
             num_stages -= 1
         else:
             block_n //= 2
-    num_warps = 4 if itemsize < 4 and (block_m <= 64 or row_bytes <= 128) else 8
+    num_warps = 4 if block_m * row_bytes <= 16 << 10 else 8  # acc is in registers
     return block_m, block_n, num_warps, num_stages
 
 

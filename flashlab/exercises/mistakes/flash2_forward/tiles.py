@@ -59,14 +59,6 @@ TILES = (
         "The loop drops the last key tile when it is not full.",
     ),
     Mistake(
-        "loop-over-queries",
-        _END,
-        "end = tl.minimum(N_k - shift, start_m + BLOCK_M)",
-        "causal-few-queries",
-        "wrong",
-        "end counts queries, not keys: N_q and start_m + BLOCK_M without the shift.",
-    ),
-    Mistake(
         "nothing-hidden",
         f"        {_FULL}  # so many keys my first query sees\n",
         "",
@@ -115,8 +107,8 @@ HEADS = (
         "divided-by-the-key-heads",
         _H_KV,
         "h_kv = h // H_kv",
-        "grouped-heads",
-        "oob",
+        "two-tiles",
+        "wrong",
         "h is divided by H_kv, the number of key heads: divide by H / H_kv, the heads that share.",
     ),
     Mistake(
