@@ -250,7 +250,7 @@ def _roofs(r: Roofline, x: chart.LogAxis, y: chart.LogAxis) -> str:
         chart.line(x.at(plain_ridge), y.at(plain), x.end, y.at(plain), "soft", dashed),
         chart.line(*corner, corner[0], y.start, "soft", 'stroke-dasharray="2 4"'),
         chart.text(x.end, corner[1] - 16, f"{units}: {top:,.4g} TFLOP/s", "end"),
-        chart.text(corner[0] + 6, y.start - 8, f"ridge point {ridge:.0f}", size=12, ink="soft"),
+        chart.text(corner[0] + 6, y.start - 8, f"ridge point {ridge:.3g}", size=12, ink="soft"),
     ]
     if plain < top:
         words = f"other arithmetic (fp32): {plain:,.4g}"
@@ -289,7 +289,7 @@ def measured(record: dict) -> Picture:
         chart.line(x.at(low), y.at(low * bandwidth / 1e9), *corner, "ink", 'stroke-width="2.5"'),
         chart.line(*corner, x.end, corner[1], "ink", 'stroke-width="2.5"'),
         chart.line(*corner, corner[0], y.start, "soft", 'stroke-dasharray="2 4"'),
-        chart.text(corner[0] + 6, y.start - 8, f"ridge point {ridge:.0f}", size=12, ink="soft"),
+        chart.text(corner[0] + 6, y.start - 8, f"ridge point {ridge:.3g}", size=12, ink="soft"),
     ]
     rows = [("K", "FLOPs a byte", "GFLOP/s", "of the roof")]
     for row in record["rows"]:
@@ -303,7 +303,7 @@ def measured(record: dict) -> Picture:
     facts = record["facts"]
     caption = (
         f"{facts['card']}, {facts['date']}, {record['dtype']}: {peak / 1e9:,.0f} GFLOP/s and "
-        f"{bandwidth / 1e9:,.0f} GB/s at best ({facts['how']}). They meet at {ridge:.0f} FLOPs a "
+        f"{bandwidth / 1e9:,.0f} GB/s at best ({facts['how']}). They meet at {ridge:.3g} FLOPs a "
         "byte."
     )
     alt = f"A measured roofline. {caption}"
