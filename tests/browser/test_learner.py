@@ -12,6 +12,7 @@ LABS = [
     ("labs/00_start_here.ipynb", "vector_scale", "store-unmasked"),
     ("labs/04_flash_forward.ipynb", "flash_forward", "output-not-rescaled"),
 ]
+PICTURES = {"flash_forward": ("bytes-count", "tiles-visited")}  # of the learner's own kernel
 
 
 @pytest.mark.parametrize(("notebook", "slug", "mistake"), LABS, ids=[row[1] for row in LABS])
@@ -44,6 +45,10 @@ def test_stub_then_wrong_then_right_then_restart(lab, lab_workspace, notebook, s
     report = lab.run(check)
     expect(report).to_contain_text(re.compile(rf"PASS\s*{slug}\s*100 of 100 points"))
     lab.screenshot(f"{prefix}-3-right", report)
+    for cell_id in PICTURES.get(slug, ()):
+        picture = lab.run(cell_id).locator("figure.flashlab-picture")
+        expect(picture.locator("svg")).to_be_visible()
+        lab.screenshot(f"{prefix}-{cell_id}", picture)
     lab.save()
 
     lab.restart_kernel()
