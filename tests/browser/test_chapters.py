@@ -66,8 +66,9 @@ def move_sliders(lab, explorer):
         lab.page.keyboard.press("Home")
         lab.page.keyboard.press("ArrowRight")
         expect(figure).to_be_visible()
-        lab.page.wait_for_function(
-            "([node, seen]) => node.innerHTML !== seen", arg=[figure.element_handle(), seen]
+        lab.page.wait_for_function(  # a redraw puts a new figure into the box
+            "([box, seen]) => [...box.querySelectorAll('figure')].at(-1)?.innerHTML !== seen",
+            arg=[explorer.element_handle(), seen],
         )
         count, active = lab.cells().count(), lab.active_cell()
         for key in COMMANDS[2:]:
