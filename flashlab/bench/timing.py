@@ -92,6 +92,7 @@ def card() -> dict[str, str]:
         "triton": triton.__version__,
         "cudnn": str(torch.backends.cudnn.version()),
         "date": time.strftime("%Y-%m-%d"),
+        "how": "median of interleaved rounds, CUDA graphs, cold L2",
     }
     query = "clocks.sm,clocks.mem,power.draw,driver_version"
     try:

@@ -18,6 +18,7 @@ _RULES = """
 {r} table th,{r} table td{{text-align:right;padding:3px 12px 3px 0;border:0;background:none;
 border-top:1px solid var(--fl-line);font-variant-numeric:tabular-nums;white-space:nowrap}}
 {r} table th:first-child,{r} table td:first-child{{text-align:left}}
+{r} table tr{{background:none}}
 {r} th{{color:var(--fl-soft);font-weight:600}}
 """
 
@@ -72,7 +73,7 @@ class Picture:
 
 def style() -> str:
     """The pictures' ``<style>``; safe to repeat."""
-    return f"<style>{palette.inline(SCOPE)}{_RULES.format(r=SCOPE)}</style>"
+    return f"<style>{palette.inline(SCOPE)}{_RULES.format(r=SCOPE * 2)}</style>"
 
 
 def svg(width: float, height: float, alt: str, body: str) -> str:
