@@ -218,7 +218,7 @@ def split_kv_decode(
         BLOCK_G=max(16, triton.next_power_of_2(H // H_kv)),  # idle rows cost no memory traffic
         BLOCK_N=max(16, BLOCK_N // shrink), BLOCK_D=BLOCK_D,
         num_warps=4,
-        num_stages=4,  # three tiles on their way while one is used: time is waiting for memory
+        num_stages=4 if shrink < 4 else 3,  # three tiles on their way: time is waiting for memory
     )  # fmt: skip
     split_kv_merge_kernel[(B * H,)](
         o_part, lse_part, o, lse, B * H, num_splits,

@@ -273,9 +273,9 @@ EXERCISE = Exercise(
         "table too, with other=0. Their slots may be NaN: mask k and v, and give the score -inf. "
         "Turn page and slot into int64 before they meet a stride.",
         "Step 1: mask_n = offs_n < length; page = tl.load(table + (offs_n // PAGE) * stride_tp, "
-        "mask=mask_n, other=0).to(tl.int64); slot = (offs_n % PAGE).to(tl.int64). Step 2: k_head + page[:, None] "
-        "* stride_kp + slot[:, None] * stride_kn, v likewise. Step 4: acc / l_safe[:, None] and "
-        "m_i + tl.log(l_safe), with l_safe = 1 where l_i is 0.",
+        "mask=mask_n, other=0).to(tl.int64); slot = (offs_n % PAGE).to(tl.int64). Step 2: k_head "
+        "+ page[:, None] * stride_kp + slot[:, None] * stride_kn, v likewise. Step 4: acc / "
+        "l_safe[:, None] and m_i + tl.log(l_safe), with l_safe = 1 where l_i is 0.",
     ),
     steps=(
         "Where the keys lie",

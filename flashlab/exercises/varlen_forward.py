@@ -305,14 +305,14 @@ EXERCISE = Exercise(
         "them.",
         "Step 1: q_first = tl.load(cu_q_ptr + seq * stride_cq), N_q = tl.load(cu_q_ptr + (seq + "
         "1) * stride_cq) - q_first, keys likewise. Step 2: full, end = N_k, N_k; causal: "
-        "tl.minimum with start_m + 1 + shift and start_m + BLOCK_M + shift. Step 3: rows = "
-        "q_first.to(tl.int64) + offs_m. Step 5: mask_rest = (rows >= last) & (rows < T_q), with "
-        "last = tl.load(cu_q_ptr + S * stride_cq).",
+        "tl.minimum with start_m + 1 + shift and start_m + BLOCK_M + shift. Step 3: q_seq = "
+        "q_ptr + q_first.to(tl.int64) * stride_qm. Step 5: mask_rest = (rows >= last) & (rows < "
+        "T_q), with last = tl.load(cu_q_ptr + S * stride_cq).",
     ),
     steps=(
         "My sequence",
         "Tiles to visit",
-        "Where my rows lie in the pack",
+        "Where my sequence starts",
         "Hide keys",
         "Tokens of no sequence",
     ),

@@ -9,8 +9,11 @@ _N_K = "N_k = tl.load(cu_k_ptr + (seq + 1) * stride_ck) - k_first"
 _SHIFT = "shift = N_k - N_q  # query i sees key j"
 _FULL = "full = tl.minimum(full, start_m + 1 + shift)"
 _END = "end = tl.minimum(end, start_m + BLOCK_M + shift)"
-_ROWS = "rows = q_first.to(tl.int64) + offs_m"
-_KEYS = "keys = k_first.to(tl.int64) + offs_n"
+_Q_SEQ = "q_seq = q_ptr + q_first.to(tl.int64) * stride_qm"
+_K_SEQ = "k_seq = k_ptr + k_first.to(tl.int64) * stride_kn"
+_V_SEQ = "v_seq = v_ptr + k_first.to(tl.int64) * stride_vn"
+_O_SEQ = "o_seq = o_ptr + q_first.to(tl.int64) * (H * D)"
+_LSE_SEQ = "lse_seq = lse_ptr + q_first"
 _VISIBLE = "visible = mask_n[None, :]"
 _DIAGONAL = "visible = visible & ((start_n + offs_n)[None, :] <= offs_m[:, None] + shift)"
 _HIDE = 's = tl.where(visible, s, float("-inf"))'
@@ -74,33 +77,65 @@ _SEQUENCE = (
 
 _PACK = (
     Mistake(
-        "rows-not-moved",
-        _ROWS,
-        "rows = offs_m.to(tl.int64) + 0 * q_first",
+        "queries-not-moved",
+        _Q_SEQ,
+        "q_seq = q_ptr",
         "two-sequences",
-        "race",
-        "The rows are not moved by q_first: every sequence writes the first one's queries.",
+        "wrong",
+        "q_seq is not moved by q_first: every sequence reads the first one's queries.",
     ),
     Mistake(
         "keys-not-moved",
-        _KEYS,
-        "keys = offs_n.to(tl.int64) + 0 * k_first",
+        _K_SEQ,
+        "k_seq = k_ptr",
         "two-sequences",
         "wrong",
-        "The keys are not moved by k_first: every sequence looks at the first one's keys.",
+        "k_seq is not moved by k_first: every sequence looks at the first one's keys.",
+    ),
+    Mistake(
+        "values-not-moved",
+        _V_SEQ,
+        "v_seq = v_ptr",
+        "two-sequences",
+        "wrong",
+        "v_seq is not moved by k_first: every sequence takes the first one's values.",
+    ),
+    Mistake(
+        "output-not-moved",
+        _O_SEQ,
+        "o_seq = o_ptr",
+        "two-sequences",
+        "race",
+        "o_seq is not moved by q_first: every sequence stores over the first one's o.",
+    ),
+    Mistake(
+        "lse-not-moved",
+        _LSE_SEQ,
+        "lse_seq = lse_ptr",
+        "two-sequences",
+        "race",
+        "lse_seq is not moved by q_first: every sequence stores over the first one's lse.",
     ),
     Mistake(
         "keys-moved-by-q-first",
-        _KEYS,
-        "keys = q_first.to(tl.int64) + offs_n",
+        _K_SEQ,
+        "k_seq = k_ptr + q_first.to(tl.int64) * stride_kn",
         "two-sequences",
         "oob",
-        "The keys are moved by q_first: they start at k_first.",
+        "k_seq is moved by q_first: the keys start at k_first.",
+    ),
+    Mistake(
+        "moved-by-elements",
+        _Q_SEQ,
+        "q_seq = q_ptr + q_first",
+        "two-sequences",
+        "oob",
+        "q_seq is moved by elements: q_first counts rows, and a row is stride_qm long.",
     ),
     Mistake(
         "batch-moved-by-the-longest",
-        _ROWS,
-        "rows = seq * (blocks * BLOCK_M) + offs_m",
+        _Q_SEQ,
+        "q_seq = q_ptr + seq * (blocks * BLOCK_M) * stride_qm",
         "lengths-differ",
         "oob",
         "The sequences are taken to lie max_seqlen_q apart, as if the batch were padded.",
@@ -127,7 +162,7 @@ _CAUSAL = (
     Mistake(
         "positions-of-the-pack",
         _DIAGONAL,
-        "visible = visible & (keys[None, :] + start_n <= offs_m[:, None] + shift)",
+        "visible = visible & ((k_first + start_n + offs_n)[None, :] <= offs_m[:, None] + shift)",
         "causal-sequences",
         "wrong",
         "The causal mask compares positions in the pack with positions in the sequence.",

@@ -4,8 +4,10 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK_M = 128  # query rows of a tile, a power of two from 16; read at every call
-BLOCK_N = 128  # key rows of a tile, likewise; both may shrink, see choose_tiles
+# Read at every call; powers of two from 16. Tiles this small leave room for two programs on an SM:
+# one multiplies while the other takes exp2. choose_tiles makes them smaller where it must
+BLOCK_M = 64  # query rows of a tile
+BLOCK_N = 64  # key rows of a tile
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 LOG2E = tl.constexpr(1.4426950408889634)  # 1 / ln 2: exp(x) is exp2(x * LOG2E)
 
@@ -51,11 +53,17 @@ def varlen_fwd_kernel(
 
     # 2. Tiles to visit
     shift = N_k - N_q  # query i sees key j if j <= i + shift, both within the sequence
-    full = N_k // BLOCK_N * BLOCK_N
-    end = N_k
+    full, end = N_k // BLOCK_N * BLOCK_N, N_k
     if CAUSAL:
         full = tl.minimum(full, tl.maximum(start_m + 1 + shift, 0) // BLOCK_N * BLOCK_N)
-        end = tl.minimum(end, start_m + BLOCK_M + shift)
+        end = tl.minimum(end, start_m + BLOCK_M + shift)  # so many my last one
+
+    # 3. Where my sequence starts
+    q_seq = q_ptr + q_first.to(tl.int64) * stride_qm  # int64: an offset may pass 2**31
+    k_seq = k_ptr + k_first.to(tl.int64) * stride_kn
+    v_seq = v_ptr + k_first.to(tl.int64) * stride_vn
+    o_seq = o_ptr + q_first.to(tl.int64) * (H * D)  # [T_q, H, D], contiguous
+    lse_seq = lse_ptr + q_first  # [H, T_q]
 
     # Given: offsets and masks
     offs_m = start_m + tl.arange(0, BLOCK_M)  # [BLOCK_M], my queries, within the sequence
@@ -64,14 +72,13 @@ def varlen_fwd_kernel(
     mask_m = offs_m < N_q  # the row behind is the next sequence's
     mask_d = offs_d < D
     mask_q = mask_m[:, None] & mask_d  # [BLOCK_M, BLOCK_D]
+    rows = offs_m.to(tl.int64)
+    keys = offs_n.to(tl.int64)
+    q_ptrs = q_seq + rows[:, None] * stride_qm + h * stride_qh + offs_d * stride_qd
+    k_tile = k_seq + keys[:, None] * stride_kn + h_kv * stride_kh + offs_d * stride_kd
+    v_tile = v_seq + keys[:, None] * stride_vn + h_kv * stride_vh + offs_d * stride_vd
 
-    # 3. Where my rows lie in the pack
-    rows = q_first.to(tl.int64) + offs_m
-    keys = k_first.to(tl.int64) + offs_n
-
-    q_ptrs = q_ptr + rows[:, None] * stride_qm + h * stride_qh + offs_d * stride_qd
-    k_tile = k_ptr + keys[:, None] * stride_kn + h_kv * stride_kh + offs_d * stride_kd
-    v_tile = v_ptr + keys[:, None] * stride_vn + h_kv * stride_vh + offs_d * stride_vd
+    # Given: load what stays on chip, start the state, as in lab 07
     q = tl.load(q_ptrs, mask=mask_q, other=0.0)  # [BLOCK_M, BLOCK_D], once per program
     if NEGATIVE:
         q = -q
@@ -80,20 +87,19 @@ def varlen_fwd_kernel(
     acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     scale_log2 = scale * LOG2E
 
-    # Given: lab 07's loop, first over the tiles without a mask, then over the others
     for masked in tl.static_range(2):
         for start_n in range(full if masked else 0, end if masked else full, BLOCK_N):
             start = tl.cast(start_n, tl.int64)
+            mask_n = start_n + offs_n < N_k
             mask_kv = mask_d
             if masked:
-                mask_kv = mask_d & (start_n + offs_n < N_k)[:, None]
+                mask_kv = mask_d & mask_n[:, None]
             k = tl.load(k_tile + start * stride_kn, mask=mask_kv, other=0.0)
             s = tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_M, BLOCK_N], not scaled
             if masked:
-                # 4. Hide keys
-                visible = (start_n + offs_n < N_k)[None, :]
+                visible = mask_n[None, :]
                 if CAUSAL:
-                    visible &= (start_n + offs_n)[None, :] <= offs_m[:, None] + shift
+                    visible = visible & ((start_n + offs_n)[None, :] <= offs_m[:, None] + shift)
                 s = tl.where(visible, s, float("-inf"))
             m_new = tl.maximum(m_log2, scale_log2 * tl.max(s, 1))
             m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
@@ -106,9 +112,9 @@ def varlen_fwd_kernel(
 
     # Given: divide once, store
     l_safe = tl.where(l_i == 0.0, 1.0, l_i)
-    o_ptrs = o_ptr + (rows[:, None] * H + h) * D + offs_d
+    o_ptrs = o_seq + rows[:, None] * (H * D) + h * D + offs_d
     tl.store(o_ptrs, acc * (1.0 / l_safe)[:, None], mask=mask_q)
-    tl.store(lse_ptr + h * T_q + rows, (m_log2 + tl.log2(l_safe)) / LOG2E, mask=mask_m)
+    tl.store(lse_seq + h * T_q + rows, (m_log2 + tl.log2(l_safe)) / LOG2E, mask=mask_m)
 
 
 @triton.jit
@@ -143,14 +149,12 @@ def choose_tiles(BLOCK_D, itemsize, on_chip):
     if itemsize == 4:  # no tensor cores: the products themselves need registers
         small = 4096 // max(64, BLOCK_D)
         block_m, block_n = min(block_m, small), min(block_n, small)
-    elif row_bytes <= 128:  # two programs share an SM: one multiplies, one takes exp2
-        block_n = min(block_n, 64)
     while (block_m + 2 * num_stages * block_n) * row_bytes > on_chip:  # q, and stages of k and v
         if num_stages > 2:
             num_stages -= 1
         else:
             block_n //= 2
-    num_warps = 4 if block_m <= 64 or row_bytes <= 128 else 8
+    num_warps = 4 if itemsize < 4 and block_m * row_bytes <= 16 << 10 else 8  # acc is in registers
     return block_m, block_n, num_warps, num_stages
 
 
