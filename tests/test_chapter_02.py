@@ -101,3 +101,13 @@ def test_a_profile_shows_each_steps_share_of_the_time():
     assert "3.0 times faster than all six" in picture.caption
     moved = 2 * 2 * 4 * 128 * 128 * 2
     assert picture.rows[2][4] == f"{moved / 2.0 / 1e9:.2f}"
+
+
+def test_each_timed_kernel_moves_the_bytes_that_its_row_says():
+    q, k, v = (torch.randn(1, 1, 128, 64).half() for _ in range(3))
+    costs = bench.costs(1, 1, 128, 64)
+    for step, (ours, peer) in bench.ours_and_torch(q, k, v).items():
+        with count_io(races=False) as tally:
+            ours()
+        assert tally.bytes == costs[step][1], step
+        assert peer().shape[:2] == (1, 1)

@@ -129,9 +129,10 @@ def caption(w: Walk, step: Step) -> str:
     if step.j * w.tile + w.tile < len(w.scores):
         return f"The terms of tile {step.j} are added. The scores can be thrown away."
     error = abs(step.l - w.exact_l)
+    apart = f"they differ by {error:.0e}" if error else "not a digit differs"
     return (
         f"The row is over: l_i = {step.l:.6f}. Ordinary softmax, with the maximum known from the "
-        f"start, has {w.exact_l:.6f}; they differ by {error:.0e}."
+        f"start, has {w.exact_l:.6f}; {apart}."
     )
 
 
