@@ -87,9 +87,10 @@ def check(
     }
     try:
         answer = Answer(text, path or f"{slug}.py", limits or pool.Limits())
-        _Check(exercise, answer, report).run(
-            cases, all_cases, progress, budget_seconds if diagnose else 0.0
-        )
+        with trials.one_thread():
+            _Check(exercise, answer, report).run(
+                cases, all_cases, progress, budget_seconds if diagnose else 0.0
+            )
     except KeyboardInterrupt:
         report.status, report.points = "grader_error", 0.0
         report.not_run.append("the rest: you stopped the check")

@@ -3,9 +3,10 @@
 Trusted side; nothing here ever reaches a worker except the padded inputs.
 """
 
+import contextlib
 import importlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +68,21 @@ class Run:
 _trials: OrderedDict[tuple[Any, ...], Trial] = OrderedDict()
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread: sharing out small tensors costs more than it saves.
+
+    Beside workers that use every core, threads that wait for each other made inputs, references
+    and limits of a check take 20 times as long.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def trial(
     exercise: Exercise,
     case: Case,
@@ -84,8 +100,9 @@ def trial(
         return _trials[key]
     sizes = dict(case.sizes(tiles))
     generator = torch.Generator().manual_seed(case.seed)
-    inputs = dict(exercise.make_inputs(sizes, getattr(torch, case.dtype), generator))
-    made = with_inputs(exercise, case, tiles, inputs, sizes, own, tier)
+    with one_thread():
+        inputs = dict(exercise.make_inputs(sizes, getattr(torch, case.dtype), generator))
+        made = with_inputs(exercise, case, tiles, inputs, sizes, own, tier)
     _trials[key] = made
     if len(_trials) > KEPT:
         _trials.popitem(last=False)
