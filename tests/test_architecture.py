@@ -14,7 +14,7 @@ PACKAGE = ROOT / "flashlab"
 
 LAYERS = {
     "core": """aot autograd calling device error_budget errormap exercise hardware holes iocount
-        kernels loading numerics pipeline reference sources transplant worked workspace""",
+        kernels loading memory numerics pipeline reference sources transplant worked workspace""",
     "course": "bench claims exercises grader reproduce",
     "front": """__init__ __main__ authoring classroom cli doctor home lab learner notebook
         quizzes render viz""",

@@ -1,14 +1,17 @@
-"""``flashlab bench flash2_backward``: the backward pass beside SDPA's and FlexAttention's.
+"""``flashlab bench flash2_backward``: the backward pass beside others and the standard one.
 
 TFLOP/s = 10 B H N^2 D / time (2.5 times the forward), halved under a causal mask.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
 from flashlab.bench import peers, table, timing
 from flashlab.bench.forward import GRID, TOKENS, WIDTH, flops, name_of
+from flashlab.worked import standard_backward as standard
+
+SHORT = [(64, False, 1024), (64, False, 4096)]  # what a chapter measures in passing
 
 
 def cell(ours: Callable, D: int, causal: bool, N: int) -> dict:
@@ -22,6 +25,9 @@ def cell(ours: Callable, D: int, causal: bool, N: int) -> dict:
             fns[name] = peer(q, k, v, do, causal)
         except RuntimeError as error:
             print(f"  {name}: not available here ({str(error).splitlines()[0][:90]})")
+    if 3 * B * H * N * N * 2 < 0.5 * torch.cuda.mem_get_info()[0]:  # p, dp and ds in memory
+        p = standard.standard_weights(q, k, causal=causal)
+        fns["standard"] = lambda: standard.standard_backward(q, k, v, p, do)
     fns["flex forward"], fns["flex both"] = peers.flex_both(q, k, v, do, causal)
     times = timing.interleaved_ms(fns)
     times["flex"] = times.pop("flex both") - times.pop("flex forward")
@@ -29,10 +35,10 @@ def cell(ours: Callable, D: int, causal: bool, N: int) -> dict:
     return table.row(name_of(D, causal, N), work, "TFLOP/s", times, B=B, H=H, N=N, D=D)
 
 
-def rows(mine: bool) -> Iterator[dict]:
-    """One row a cell of the grid."""
+def rows(mine: bool = False, grid: Iterable[tuple[int, bool, int]] = GRID) -> Iterator[dict]:
+    """One row a cell (D, causal, N) of the grid."""
     ours = table.answer("flash2_backward", mine)
-    for size in GRID:
+    for size in grid:
         yield cell(ours, *size)
 
 

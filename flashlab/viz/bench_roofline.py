@@ -73,14 +73,18 @@ def points(record: dict[str, Any], row: dict[str, Any]) -> list[Point]:
     return sorted(found, key=lambda point: -point.tflops)
 
 
-def title(record: dict[str, Any]) -> str:
+def versions(facts: dict[str, Any]) -> str:
     """Card, date and versions in one line."""
-    facts = record["facts"]
-    versions = [f"torch {facts['torch'].split('+')[0]}", f"Triton {facts['triton']}"]
+    found = [f"torch {facts['torch'].split('+')[0]}", f"Triton {facts['triton']}"]
     if facts.get("cudnn", "").isdigit():  # torch gives 91900 for 9.19.0
         number = int(facts["cudnn"])
-        versions.append(f"cuDNN {number // 10000}.{number // 100 % 100}")
-    return f"Forward pass, fp16: {facts['card']}, {facts['date']}, {', '.join(versions)}"
+        found.append(f"cuDNN {number // 10000}.{number // 100 % 100}")
+    return f"{facts['card']}, {facts['date']}, {', '.join(found)}"
+
+
+def title(record: dict[str, Any]) -> str:
+    """What was measured, where and when."""
+    return f"Forward pass, fp16: {versions(record['facts'])}"
 
 
 def sizes_of(row: dict[str, Any]) -> str:

@@ -1,0 +1,95 @@
+"""The figures of ``flashlab bench flash2_backward``: rates beside each other, no GPU needed."""
+
+import math
+from typing import Any
+
+from flashlab.viz import chart
+from flashlab.viz.bench_roofline import NAMES, versions
+from flashlab.viz.explorer import Control, Explorer
+from flashlab.viz.picture import Picture, svg
+
+WIDTH, LEFT, BAR = 720, 190, 20
+FILLS = {"ours": "orange", "standard": "grey"}  # other versions are blue
+
+
+def rates(row: dict[str, Any]) -> dict[str, float]:
+    """Version -> TFLOP/s of one row, in the record's order; what was not measured is left out."""
+    return {
+        name: row["work"] / ms / 1e9
+        for name, ms in row["ms"].items()
+        if ms is not None and not math.isnan(ms)
+    }
+
+
+def causal(row: dict[str, Any]) -> bool:
+    """Whether a row is of a causal mask: then the convention counts half of the FLOPs."""
+    return row["work"] < 10 * row["B"] * row["H"] * row["N"] ** 2 * row["D"]
+
+
+def setting(row: dict[str, Any]) -> str:
+    """What the rows of one picture have in common."""
+    return f"D {row['D']}, {'causal' if causal(row) else 'full'}"
+
+
+def picture(record: dict[str, Any], which: str) -> Picture:
+    """Bars of TFLOP/s by version, a group for each N."""
+    rows = [row for row in record["rows"] if setting(row) == which]
+    y, parts = 6, []
+    most = max(rate for row in rows for rate in rates(row).values())
+    for row in rows:
+        parts.append(chart.text(4, y + 15, f"N {row['N']:,}", size=14))
+        for name, rate in rates(row).items():
+            length = rate / most * (WIDTH - LEFT - 60)
+            parts += [
+                chart.text(LEFT - 8, y + 15, NAMES.get(name, name), "end", 12),
+                chart.rect(LEFT, y, length, BAR - 3, FILLS.get(name, "blue")),
+                chart.text(LEFT + length + 6, y + 14, f"{rate:.0f}", size=12),
+            ]
+            y += BAR
+        y += 12
+    caption, title = _caption(rows[-1]), f"Backward pass, fp16: {versions(record['facts'])}"
+    drawing = svg(WIDTH, y, f"Bars of TFLOP/s. {caption}", "".join(parts))
+    return Picture(title, drawing, caption, _table(rows))
+
+
+def _caption(longest: dict[str, Any]) -> str:
+    found = rates(longest)
+    near = " and ".join(
+        f"{found['ours'] / rate:.2f} times that of {NAMES.get(name, name)}"
+        for name, rate in found.items()
+        if name != "ours"
+    )
+    size = f"N = {longest['N']:,}"
+    return (
+        f"{setting(longest)}, TFLOP/s, where a backward pass counts 10 B H N^2 D FLOPs, half "
+        f"under a causal mask. At {size} the speed of the course's backward pass is {near}."
+    )
+
+
+def _table(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    table = [("N", "version", "ms", "TFLOP/s", "times ours")]
+    for row in rows:
+        found = rates(row)
+        for name, rate in found.items():
+            ms, ratio = row["ms"][name], rate / found["ours"]
+            cells = f"{ms:.3g}", f"{rate:.0f}", f"{ratio:.2f}"
+            table.append((f"{row['N']:,}", NAMES.get(name, name), *cells))
+    return table
+
+
+def backward_speed(record: dict[str, Any]) -> Explorer:
+    """A record's figures, one head dimension and mask at a time.
+
+    Raises:
+        ValueError: the record holds no rows.
+    """
+    if not record["rows"]:
+        raise ValueError(
+            "the record holds no rows: run `flashlab bench flash2_backward --out FILE`"
+        )
+    settings = list(dict.fromkeys(setting(row) for row in record["rows"]))
+    return Explorer(
+        "Backward pass, measured",
+        lambda which: picture(record, which),
+        (Control("which", "sizes", settings, settings[0]),),
+    )
