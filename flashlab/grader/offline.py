@@ -71,11 +71,11 @@ class Offline:
         self._thread.join()
         report.resources = [row.to_json() for row in self.rows]
         bad = [row for row in self.rows if not row.ok]
-        refused = bool(self.rows) and all(row.error == "refused" for row in self.rows)
+        refused = self._refused()
         detail = bad[0].sentence if bad else ""
         report.stages.append(Stage("compile", "fail" if bad else "pass", detail))
         if refused and report.status not in BEFORE and report.cases:
-            self._mark(report.first_failure or report.cases[0])
+            self._mark(report.first_failure or report.cases[0], refused)
             report.status = "compile"
         elif bad:
             targets = ", ".join(sorted({f"sm_{row.arch}" for row in bad}))
@@ -84,9 +84,13 @@ class Offline:
         if spills:
             report.notes.append(f"Spills registers on {spills}: use smaller tiles or more warps.")
 
-    def _mark(self, case: CaseResult) -> None:
+    def _refused(self) -> aot.Compiled | None:
+        """The first row of a kernel that no target takes, if there is one."""
+        taken = {row.kernel for row in self.rows if row.error != "refused"}
+        return next((row for row in self.rows if row.kernel not in taken), None)
+
+    def _mark(self, case: CaseResult, row: aot.Compiled) -> None:
         """Give a case the compiler's refusal as its status."""
-        row = self.rows[0]
         case.status, case.detail = "compile", row.sentence
         case.line = f"line {row.line}" if row.line else ""
 
