@@ -94,12 +94,17 @@ def _mistakes(exercise: Exercise, verdict: Verdict) -> None:
     solution = sources.solution_text(exercise.slug)
     tiers = ("cpu", "gpu", "hopper")
     misnamed = []
+    names = [case.name for case in exercise.cases]  # named, they run without being compiled
     for mistake in exercise.mistakes:
         if tiers.index(mistake.tier) > tiers.index(verdict.tier):
             verdict.not_here += 1
             continue
         report = grader.check(
-            exercise.slug, sources.mutant(solution, mistake), tier=verdict.tier, all_cases=True
+            exercise.slug,
+            sources.mutant(solution, mistake),
+            tier=verdict.tier,
+            all_cases=True,
+            cases=None if mistake.expect == "compile" else names,
         )
         verdict.mistakes += 1
         _mistake_fault(mistake, report, verdict)
