@@ -48,7 +48,8 @@ def block_sparse_forward(
         block_mask: [H or 1, ceil(N_q / block_m), ceil(N_k / block_n)]; bool; device of q; any
             strides; True keeps a tile. Every batch has the same mask; with 1, every head too.
         block_m: query rows of a tile; a power of two from 16; need not divide N_q.
-        block_n: key rows of a tile; a power of two from 16; need not divide N_k.
+        block_n: key rows of a tile; a power of two from 16; need not divide N_k. A kernel refuses
+            tiles that do not fit on chip.
         sm_scale: factor of the scores; None means 1/sqrt(D).
 
     Returns:

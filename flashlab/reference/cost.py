@@ -90,11 +90,11 @@ def io_cost(
 ) -> dict[str, int]:
     """Bytes that one head of attention moves between memory and chip, tensor by tensor.
 
-    ``standard``: three kernels, s = q k^T, p = softmax(s), o = p v. A program loads block_m rows
+    standard: three kernels, s = q k^T, p = softmax(s), o = p v. A program loads block_m rows
     of q (or p) once, passes all of k (or v) and writes its rows of s (or o).
-    ``flash1``: for every block of block_n keys, over all blocks of queries: q is loaded, o and the
+    flash1: for every block of block_n keys, over all blocks of queries: q is loaded, o and the
     statistics m and l are loaded (but not in the first round) and stored.
-    ``flash2``: for every block of block_m queries, over all blocks of keys: k and v are loaded;
+    flash2: for every block of block_m queries, over all blocks of keys: k and v are loaded;
     o and lse are stored once.
 
     Args:
