@@ -107,7 +107,7 @@ def test_each_step_is_checked_alone(step):
     exercise, text = exercises.get("flash2_forward"), sources.solution_text("flash2_forward")
     chosen = {
         1: "exp2-without-log2e", 2: "output-not-rescaled", 3: "lse-in-base-2",
-        4: "stops-before-the-diagonal", 5: "first-key-head",
+        4: "stops-before-the-diagonal", 5: "divided-by-the-key-heads",
     }  # fmt: skip
     mistakes = {m.slug: m for m in exercise.mistakes}
     wrong = text

@@ -120,14 +120,6 @@ HEADS = (
         "Every query head reads a key head of its own number, but there are only H_kv of them.",
     ),
     Mistake(
-        "first-key-head",
-        _H_KV,
-        "h_kv = h * 0",
-        "two-tiles",
-        "wrong",
-        "Every query head reads key head 0.",
-    ),
-    Mistake(
         "remainder-in-the-group",
         _H_KV,
         "h_kv = h % group",
