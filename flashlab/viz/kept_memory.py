@@ -35,9 +35,8 @@ def kept(N: int, D: int, heads: int, form: str = "plain", layers: int = 1) -> Ke
         layers: Each keeps its own until its turn in the backward pass.
     """
     matrix = layers * heads * N * N
-    autograd = {"p": matrix * FP16}
-    if form != "plain":
-        autograd["mask"] = layers * N * N * BOOL  # one for all heads
+    mask = {"mask": layers * N * N * BOOL}  # one for all heads
+    autograd = {**(mask if form != "plain" else {}), "p": matrix * FP16}
     if form == "causal, dropout":
         autograd |= {"dropout's mask": matrix * BOOL, "p after dropout": matrix * FP16}
     rows = layers * heads * N
@@ -54,6 +53,7 @@ def longest(memory: float, which: int, **sizes) -> int:
     return low
 
 
+UNITS = ("byte", "KB", "MB", "GB", "TB", "PB")
 WIDTH, HEIGHT = 720, 400
 CURVES = (("autograd", "orange", "circle"), ("recomputation", "blue", "diamond"))
 
@@ -62,9 +62,9 @@ def picture(N: int, D: int, heads: int, layers: int, form: str, gpu: str) -> Pic
     """Both curves over N, the chosen N on them, and the GPU's memory as a line."""
     card, sizes = hardware.GPUS[gpu], {"D": D, "heads": heads, "form": form, "layers": layers}
     now, memory = kept(N, **sizes), card.memory_gb * 1e9
-    x, y = chart.LogAxis(2, 6, 80, WIDTH - 150), chart.LogAxis(5, 14, HEIGHT - 56, 34)
+    x, y = chart.LogAxis(2, 6, 70, WIDTH - 130), chart.LogAxis(4, 16, HEIGHT - 56, 34)
     parts = [
-        chart.log_grid(x, y, "sequence length N", "bytes kept, beside q, k and v"),
+        _grid(x, y),
         chart.line(x.start, y.at(memory), x.end, y.at(memory), "ink", 'stroke-dasharray="6 4"'),
         chart.text(x.start + 8, y.at(memory) - 7, f"{card.name}: {amount(memory)}", size=12),
     ]
@@ -89,6 +89,23 @@ def picture(N: int, D: int, heads: int, layers: int, form: str, gpu: str) -> Pic
     return Picture(title, svg(WIDTH, HEIGHT, alt, "".join(parts)), caption, rows)
 
 
+def _grid(x: chart.LogAxis, y: chart.LogAxis) -> str:
+    """Lines at powers of ten, sizes named at every third."""
+    parts = [chart.text((x.start + x.end) / 2, y.start + 38, "sequence length N", "middle")]
+    for value in x.ticks:
+        at = x.at(value)
+        parts.append(chart.line(at, y.start, at, y.end, extra='stroke-opacity="0.6"'))
+        parts.append(chart.text(at, y.start + 18, chart.short(value), "middle", 12, "soft"))
+    for power, value in enumerate(y.ticks, y.low):
+        at = y.at(value)
+        parts.append(chart.line(x.start, at, x.end, at, extra='stroke-opacity="0.6"'))
+        if power % 3 == 0:
+            unit = UNITS[power // 3]
+            parts.append(chart.text(x.start - 6, at + 4, f"1 {unit}", "end", 12, "soft"))
+    parts.append(chart.text(x.start - 60, y.end - 12, "kept, beside q, k and v"))
+    return "".join(parts)
+
+
 def _curve(x: chart.LogAxis, y: chart.LogAxis, which: int, colour: str, sizes: dict) -> str:
     """A line through what is kept at each power of two that lies inside both axes."""
     lengths = [2**n for n in range(7, 20)] + [10**x.low, 10**x.high]
@@ -108,8 +125,8 @@ def kept_memory() -> Explorer:
         (
             Control("N", "sequence length N", lengths, 8192, "{:,}".format),
             Control("D", "head dimension D", [32, 64, 128, 256], 64),
-            Control("heads", "heads x sequences", [1, 16, 64, 256, 1024], 64, "{:,}".format),
-            Control("layers", "layers", [1, 12, 24, 96], 24),
+            Control("heads", "heads x sequences", [1, 16, 64, 256], 64),
+            Control("layers", "layers", [1, 6, 12, 24], 24),
             Control("form", "form", list(FORMS), "plain"),
             Control("gpu", "GPU", ["T4", "RTX-4090", "A100-80", "H200"], "A100-80"),
         ),

@@ -31,7 +31,7 @@ def chunked_attention(
     Returns:
         o: [B, H, N, D].
 
-    Source: Rabe and Staats 2021 (arXiv:2112.05682), sections 2 to 4.
+    Source: Rabe and Staats 2021 (arXiv:2112.05682); their listing is in JAX.
     """
     out = []
     for rows in q.split(query_chunk, dim=2):
