@@ -35,10 +35,10 @@ def kernel(
     for start_n in range(0, end, BLOCK_N):
         offs_n = start_n + tl.arange(0, BLOCK_N)
         mask_kv = (offs_n < N_k)[:, None] & (offs_d < D)[None, :]
-        at = b * kb + h_kv * kh + offs_n[:, None] * kn + offs_d[None, :] * kd
-        k = tl.load(k_ptr + at, mask=mask_kv, other=0.0)
-        at = b * vb + h_kv * vh + offs_n[:, None] * vn + offs_d[None, :] * vd
-        v = tl.load(v_ptr + at, mask=mask_kv, other=0.0)
+        k_at = b * kb + h_kv * kh + offs_n[:, None] * kn + offs_d[None, :] * kd
+        k = tl.load(k_ptr + k_at, mask=mask_kv, other=0.0)
+        v_at = b * vb + h_kv * vh + offs_n[:, None] * vn + offs_d[None, :] * vd
+        v = tl.load(v_ptr + v_at, mask=mask_kv, other=0.0)
         s = scale_log2 * tl.dot(q, tl.trans(k), input_precision="ieee")
         seen = (offs_n < N_k)[None, :]
         if CAUSAL:

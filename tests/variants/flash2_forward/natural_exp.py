@@ -32,8 +32,8 @@ def kernel(
     for tile in range(tiles):
         offs_n = tile * BLOCK_N + tl.arange(0, BLOCK_N)
         mask_kv = (offs_n < N_k)[:, None] & (offs_d < D)[None, :]
-        at = b * kb + h // group * kh + offs_n[:, None] * kn + offs_d[None, :] * kd
-        k = tl.load(k_ptr + at, mask=mask_kv, other=0.0)
+        k_at = b * kb + h // group * kh + offs_n[:, None] * kn + offs_d[None, :] * kd
+        k = tl.load(k_ptr + k_at, mask=mask_kv, other=0.0)
         s = sm_scale * tl.dot(q, k.T, input_precision="ieee")
         seen = (offs_n < N_k)[None, :]
         if CAUSAL:
@@ -43,8 +43,8 @@ def kernel(
         p = tl.where(seen, tl.exp(s - m_new[:, None]), 0.0)
         alpha = tl.where(m_i == float("-inf"), 0.0, tl.exp(m_i - m_new))
         l_i = alpha * l_i + p.sum(1)
-        at = b * vb + h // group * vh + offs_n[:, None] * vn + offs_d[None, :] * vd
-        v = tl.load(v_ptr + at, mask=mask_kv, other=0.0)
+        v_at = b * vb + h // group * vh + offs_n[:, None] * vn + offs_d[None, :] * vd
+        v = tl.load(v_ptr + v_at, mask=mask_kv, other=0.0)
         acc = acc * alpha[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")
         m_i = m_new
     some = l_i > 0.0
