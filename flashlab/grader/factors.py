@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flashlab.error_budget import as_fp64
+from flashlab.error_budget import GRADIENTS, as_fp64
 from flashlab.grader.bank import Run
 
 STEADY = 0.02  # relative spread of a ratio that counts as one number
@@ -99,4 +99,5 @@ def _by_row(run: Run, name: str) -> str:
     if len(off) < ROWS or None in ratios:
         return ""
     shown = ", ".join(f"row {i}: {r:.3g}" for i, r in off[:3])
-    return f"Each row of {name} is off by a factor of its own ({shown}): look at the row sums l."
+    look = "look at the weights exp(s - lse)" if name in GRADIENTS else "look at the row sums l"
+    return f"Each row of {name} is off by a factor of its own ({shown}): {look}."

@@ -4,7 +4,7 @@ Each finding is one concrete sentence: which calls fail, which heads, rows and c
 formula or factor gives the numbers that came.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -27,7 +27,8 @@ def describe(runs: Sequence[Run]) -> list[str]:
     if numeric:
         said = formula(runs)
         opening = "The numbers are " if said.startswith("as if") else ""
-        found += [f"{opening}{said}."] if said else factor(numeric)
+        known = [f"{opening}{said}."] if said else _zeros(numeric) or _swapped(numeric)
+        found += known or factor(numeric)
         found += _one_output(numeric)
     found += condition(runs)
     if numeric:
@@ -73,6 +74,45 @@ def _apart(a: Tensor, b: Tensor) -> float:
     if a.shape != b.shape or not torch.equal(a[~finite], b[~finite]):
         return torch.inf
     return float((a - b)[finite].norm() / b[finite].norm().clamp_min(1e-12))
+
+
+def _zeros(runs: Sequence[Run]) -> list[str]:
+    """Says which output is 0 in every run where it should not be."""
+    for name, ref in runs[0].reference.items():
+        if all(_is_zero(r, name) for r in runs) and bool(as_fp64(ref).any()):
+            return [
+                f"Every element of {name} is 0: its sum is never stored, or it is multiplied by 0 "
+                "(exp of -inf, such as a first rescaling factor, is 0)."
+            ]
+    return []
+
+
+def _is_zero(run: Run, name: str) -> bool:
+    return name in run.raw.outputs and not bool(as_fp64(run.raw.outputs[name]).any())
+
+
+def _swapped(runs: Sequence[Run]) -> list[str]:
+    """A product of square matrices one of which was read with rows and columns swapped."""
+    if not all({"a", "b"} <= set(r.inputs) and "c" in r.raw.outputs for r in runs):
+        return []
+    ways: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        "a @ b.T: b is read with rows and columns swapped": lambda a, b: a @ b.mT,
+        "a.T @ b: a is read with rows and columns swapped": lambda a, b: a.mT @ b,
+        "(a @ b).T: c is stored with rows and columns swapped": lambda a, b: (a @ b).mT,
+    }
+    square = [r for r in runs if len({*r.inputs["a"].shape, *r.inputs["b"].shape}) == 1]
+    for said, made in ways.items():
+        near = [
+            _apart(
+                as_fp64(r.raw.outputs["c"]),
+                made(as_fp64(r.inputs["a"]), as_fp64(r.inputs["b"])),
+            )
+            < CLOSE
+            for r in square
+        ]
+        if near and all(near):
+            return [f"Where all sizes are equal, the numbers are {said}."]
+    return []
 
 
 def _one_output(runs: Sequence[Run]) -> list[str]:

@@ -1,9 +1,10 @@
-"""Which property of sizes and tiles the failing calls share."""
+"""Which property the failing calls share, and what their numbers look like."""
 
 import pytest
+import torch
 
 from flashlab import exercises
-from flashlab.grader import bank, conditions
+from flashlab.grader import bank, conditions, structure
 from flashlab.grader.report import CaseResult
 
 
@@ -31,3 +32,25 @@ def test_conditions_know_the_sizes_of_every_exercise(good, bad, tiles, words):
     ]
     [said] = conditions.condition(runs)
     assert words in said
+
+
+def judged(name, slug, outputs, inputs, reference):
+    case = exercises.get(slug).cases[0]
+    result = CaseResult("c", "core", {}, {}, "wrong", output=name)
+    return bank.Run(case, {}, result, bank.Raw("ran", outputs), reference, inputs)
+
+
+def test_an_output_of_zeros_is_called_so():
+    one = torch.ones(1, 1, 4, 4)
+    run = judged("dq", "flash_backward_dq", {"dq": 0 * one}, {}, {"dq": one})
+    assert structure.describe([run])[0].startswith("Every element of dq is 0")
+    right = judged("dq", "flash_backward_dq", {"dq": 2 * one}, {}, {"dq": one})
+    assert "is 0" not in " ".join(structure.describe([right]))
+
+
+@pytest.mark.parametrize("words", ["a @ b.T", "a.T @ b", "(a @ b).T"])
+def test_a_swapped_matrix_is_named(words):
+    a, b = torch.randn(2, 8, 8, generator=torch.Generator().manual_seed(0)).double()
+    made = {"a @ b.T": a @ b.mT, "a.T @ b": a.mT @ b, "(a @ b).T": (a @ b).mT}[words]
+    run = judged("c", "tiled_matmul", {"c": made}, {"a": a, "b": b}, {"c": a @ b})
+    assert f"the numbers are {words}: " in structure.describe([run])[0]

@@ -313,8 +313,8 @@ GIVEN = (
     ),
     Mistake(
         "grid-over-queries",
-        "triton.cdiv(N_k, BLOCK_N) * B * H",
-        "triton.cdiv(N_q, BLOCK_M) * B * H",
+        "triton.cdiv(N_k, block_n) * B * H",
+        "triton.cdiv(N_q, block_m) * B * H",
         "given-scale",
         "uninitialised",
         "The grid counts blocks of queries: here every program owns a block of keys.",

@@ -126,6 +126,22 @@ SUMS = (
         "delta is not subtracted: ds = p * (dp - delta).",
     ),
     Mistake(
+        "keys-for-values",
+        "dp = tl.dot(do, tl.trans(v)",
+        "dp = tl.dot(do, tl.trans(k)",
+        "one-tile",
+        "wrong",
+        "dp is do times the keys: do_i looks at the values, dp_ij = do_i . v_j.",
+    ),
+    Mistake(
+        "maximum-for-lse",
+        "tl.exp(s - lse[:, None])",
+        "tl.exp(s - tl.max(s, 1)[:, None])",
+        "one-tile",
+        "wrong",
+        "The weights are exp(s - max(s)): subtract lse, which holds maximum and sum of the row.",
+    ),
+    Mistake(
         "delta-added",
         _DS,
         "ds = p * (dp + delta[:, None])",
@@ -279,8 +295,8 @@ GIVEN = (
     ),
     Mistake(
         "grid-over-keys",
-        "triton.cdiv(N_q, BLOCK_M) * B * H",
-        "triton.cdiv(N_k, BLOCK_N) * B * H",
+        "triton.cdiv(N_q, block_m) * B * H",
+        "triton.cdiv(N_k, block_n) * B * H",
         "given-scale",
         "oob",
         "The grid counts blocks of keys: here every program owns a block of queries.",
