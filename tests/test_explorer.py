@@ -87,3 +87,10 @@ def test_score_budget_counts_by_hand():
     tiles = 2 * (128 * 64 + 2 * 64 * 64 + 128 * 64)
     assert b.held == tiles + 4 * (128 * 64 + 2 * 128)
     assert score_budget.budget(16384, 128, 64).held == b.held
+
+
+def test_plain_keys_stay_and_ctrl_passes():
+    box = score_budget.score_budget().widget()
+    assert bundle.KEYS_STAY in box._dom_classes
+    code = html.unescape(_of(box, ipywidgets.HTML)[0].value)
+    assert bundle.KEYS_STAY in code and "ctrlKey" in code

@@ -20,6 +20,8 @@ flashlab.home.show()  # run this cell (Shift+Enter) to renew the page"""
 SETTINGS = {
     # Cells outside the window stay in the page: widgets and long reports do not vanish.
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+    # A saved chapter shows its pictures again before any cell ran, not "model not found"
+    "@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True},
     # No pop-up that asks the network for news.
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from flashlab.quizzes.session import Quiz
 
 
-CLASS = "flashlab-quiz-box"
-
-
 def widget(quiz: "Quiz") -> widgets.Widget:
     """All questions in a column, and how many are right."""
     score = widgets.HTML()
@@ -26,9 +23,9 @@ def widget(quiz: "Quiz") -> widgets.Widget:
 
     rows = [_row(quiz, n, count) for n in range(1, len(quiz.questions) + 1)]
     count()
-    look = widgets.HTML(page.style() + bundle.keeps_keys(CLASS))
+    look = widgets.HTML(page.style() + bundle.keeps_keys())
     box = widgets.VBox([look, *rows, score])
-    box.add_class(CLASS)
+    box.add_class(bundle.KEYS_STAY)
     return box
 
 

@@ -24,13 +24,18 @@ def bundle(view: Callable[[], Any], html: str, text: str) -> dict[str, Any]:
     return data
 
 
-def keeps_keys(name: str) -> str:
-    """HTML for an ``ipywidgets.HTML`` within the element of class ``name``: keys stay in there.
+KEYS_STAY = "flashlab-keys-stay"  # class of an element whose plain keys the notebook never gets
+
+
+def keeps_keys() -> str:
+    """HTML for an ``ipywidgets.HTML`` within an element of class ``KEYS_STAY``.
 
     JupyterLab looks for no shortcut where the focused element has this attribute of its own
-    (Lumino, ``CommandRegistry``); otherwise an ``x`` typed on a slider would cut the cell.
-    Elsewhere it does nothing.
+    (Lumino, ``CommandRegistry``); otherwise an ``x`` typed on a slider would cut the cell. Keys
+    with Ctrl, Alt or Cmd pass, such as Ctrl+S. Elsewhere it does nothing.
     """
-    mark = "e=>e.target.setAttribute('data-lm-suppress-shortcuts','true')"
-    code = f"this.closest('.{name}').addEventListener('focusin',{mark})"
+    plain = "!(e.ctrlKey||e.metaKey||e.altKey)"
+    mark = f"e.target.toggleAttribute('data-lm-suppress-shortcuts',{plain})"
+    listen = f"window.addEventListener('keydown',e=>e.target.closest('.{KEYS_STAY}')&amp;&amp;{mark},true)"
+    code = f"window.flashlabKeys||(window.flashlabKeys=true,{listen})"
     return f'<img hidden alt="" src="data:," onerror="{code}">'

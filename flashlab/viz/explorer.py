@@ -121,7 +121,8 @@ def view(explorer: Explorer) -> Any:
         slider.observe(redraw, names="value")
     redraw()
     rows = widgets.HBox(list(sliders.values()), layout=widgets.Layout(flex_flow="row wrap"))
-    page = widgets.HTML(picture.style() + bundle.keeps_keys(CLASS))
+    page = widgets.HTML(picture.style() + bundle.keeps_keys())
     box = widgets.VBox([page, rows, shown])
-    box.add_class(CLASS)
+    for name in (CLASS, bundle.KEYS_STAY):
+        box.add_class(name)
     return box

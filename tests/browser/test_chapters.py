@@ -76,6 +76,20 @@ def move_sliders(lab, explorer):
         assert (lab.cells().count(), lab.active_cell()) == (count, active)
 
 
+def test_a_saved_chapter_shows_its_explorer_without_a_run(lab):
+    lab.open("chapters/04_flash_forward.ipynb")
+    lab.run("imports")
+    shown = lab.run("budget").locator("figure")
+    lab.parts(".flashlab-explorer .noUi-handle").first.focus()
+    lab.page.keyboard.press("Home")
+    expect(shown).to_contain_text("all scores, 256 x 256")
+    lab.save()
+    lab.open("chapters/04_flash_forward.ipynb")
+    again = lab.cell("budget").locator(".jp-Cell-outputArea")
+    expect(again.locator("figure")).to_contain_text("all scores, 256 x 256")
+    expect(again).not_to_contain_text("model not found")
+
+
 def test_a_quiz_gives_a_reason_and_keeps_what_was_right(lab, lab_workspace):
     quiz = quizzes.quiz("flash-forward")
     wrong, right = quiz.questions[0].wrong[0], quiz.questions[0].answer()
