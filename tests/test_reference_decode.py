@@ -117,6 +117,19 @@ def test_solution_has_the_contract_of_the_reference(name):
     ]
 
 
+def _bad_indices(call):
+    for index in (
+        n for n, x in call.items() if isinstance(x, torch.Tensor) and x.dtype == torch.int32
+    ):
+        x = call[index]
+        yield f"{index} of int64", call | {index: x.long()}
+        yield f"{index} a list", call | {index: x.tolist()}
+        yield f"{index} too short", call | {index: x[:-1]}
+        yield f"{index} of another rank", call | {index: x[None]}
+        yield f"{index} below 0", call | {index: -1 - x}
+        yield f"{index} too large", call | {index: x + 100}
+
+
 def _bad(name):
     call = call_of(name)
     keys, values = KEYS[name]
@@ -134,16 +147,7 @@ def _bad(name):
     yield "values of fewer heads", call | {values: call[values].narrow(axis, 0, 1)}
     yield "integers", call | {n: call[n].long() for n in ("q", keys, values)}
     yield "D of 257", call_of(name, D=257)
-    for index in (
-        n for n, x in call.items() if isinstance(x, torch.Tensor) and x.dtype == torch.int32
-    ):
-        x = call[index]
-        yield f"{index} of int64", call | {index: x.long()}
-        yield f"{index} a list", call | {index: x.tolist()}
-        yield f"{index} too short", call | {index: x[:-1]}
-        yield f"{index} of another rank", call | {index: x[None]}
-        yield f"{index} below 0", call | {index: -1 - x}
-        yield f"{index} too large", call | {index: x + 100}
+    yield from _bad_indices(call)
     if name != "varlen_forward":
         yield "two queries", call | {"q": call["q"].expand(-1, -1, 2, -1)}
         yield "k of another batch", call | ({"k": call["k"][:1]} if "k" in call else

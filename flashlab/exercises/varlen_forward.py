@@ -21,19 +21,20 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
 
     ``sizes`` holds H D and the lengths N_q N_k, a number a sequence, and may hold what
     ``attention_inputs.make_inputs`` knows, and ``rest``: so many tokens behind the last sequence,
-    all NaN; ``spare``: max_seqlen_q is so much more than the longest;
+    all NaN (no keys where there is no sequence); ``spare``: max_seqlen_q is so much too large;
     ``layout`` permuted: q is [H, T_q, D] in memory, k a slice of longer rows, v has D outermost,
     the ends are every second element.
     """
-    permuted, rest = sizes.get("layout") == "permuted", sizes.get("rest", 0)
-    T_q, T_k = sum(sizes["N_q"]) + rest, sum(sizes["N_k"]) + rest
-    whole = {**sizes, "B": 1, "N_q": T_q, "N_k": T_k}
+    permuted = sizes.get("layout") == "permuted"
+    totals = {name: sum(sizes[name]) for name in ("N_q", "N_k")}
+    rest = {"q": sizes.get("rest", 0), "k": sizes.get("rest", 0) * bool(sizes["N_k"])}
+    whole = {**sizes, "B": 1, "N_q": totals["N_q"] + rest["q"], "N_k": totals["N_k"] + rest["k"]}
     made = attention_inputs.make_inputs(whole, dtype, generator)
     for name in "qkv":
         made[name] = made[name][0].transpose(0, 1)  # [T, H, D]
         if "layout" not in sizes:
             made[name] = made[name].contiguous()
-        made[name][len(made[name]) - rest :] = torch.nan
+        made[name][totals["N_q" if name == "q" else "N_k"] :] = torch.nan
     if permuted:
         made["q"] = made["q"].transpose(0, 1).contiguous().transpose(0, 1)
     for name in ("N_q", "N_k"):

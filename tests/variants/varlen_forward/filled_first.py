@@ -112,6 +112,14 @@ def varlen_fwd_kernel(
     tl.store(lse_seq + h * T_q + rows, m_i + tl.log(l_safe), mask=mask_m)
 
 
+def room_on_chip(device):
+    """Bytes of shared memory that a program may use: what the smallest cards have, or this one."""
+    if device.type != "cuda":
+        return 99 << 10
+    card = torch.cuda.get_device_properties(device)
+    return card.shared_memory_per_multiprocessor - 1024  # CUDA keeps 1 KB for itself
+
+
 def choose_tiles(BLOCK_D, itemsize, on_chip):
     """block_m, block_n, num_warps, num_stages that fit in on_chip bytes: lab 07's rule."""
     row_bytes = BLOCK_D * itemsize
@@ -197,11 +205,8 @@ def varlen_forward(
     lse = torch.full([H, T_q], float("-inf"), dtype=torch.float32, device=q.device)
     scale = D**-0.5 if sm_scale is None else float(sm_scale)
     BLOCK_D = max(16, triton.next_power_of_2(D))
-    on_chip = 99 << 10  # what the smallest cards have; more is asked for where there is more
-    if q.is_cuda:
-        card = torch.cuda.get_device_properties(q.device)
-        on_chip = card.shared_memory_per_multiprocessor - 1024  # CUDA keeps 1 KB for itself
-    block_m, block_n, num_warps, num_stages = choose_tiles(BLOCK_D, q.element_size(), on_chip)
+    room = room_on_chip(q.device)
+    block_m, block_n, num_warps, num_stages = choose_tiles(BLOCK_D, q.element_size(), room)
     blocks = triton.cdiv(max_seqlen_q, block_m)  # of the longest sequence
     if blocks * S:
         varlen_fwd_kernel[(blocks * H * S,)](

@@ -142,6 +142,14 @@ def varlen_rest_kernel(
     tl.store(lse_ptr + h * T_q + rows, tl.sum(nothing, 1) - float("inf"), mask=mask_rest)
 
 
+def room_on_chip(device):
+    """Bytes of shared memory that a program may use: what the smallest cards have, or this one."""
+    if device.type != "cuda":
+        return 99 << 10
+    card = torch.cuda.get_device_properties(device)
+    return card.shared_memory_per_multiprocessor - 1024  # CUDA keeps 1 KB for itself
+
+
 def choose_tiles(BLOCK_D, itemsize, on_chip):
     """block_m, block_n, num_warps, num_stages that fit in on_chip bytes: lab 07's rule."""
     row_bytes = BLOCK_D * itemsize
@@ -227,11 +235,8 @@ def varlen_forward(
     lse = torch.empty([H, T_q], dtype=torch.float32, device=q.device)
     scale = D**-0.5 if sm_scale is None else float(sm_scale)
     BLOCK_D = max(16, triton.next_power_of_2(D))
-    on_chip = 99 << 10  # what the smallest cards have; more is asked for where there is more
-    if q.is_cuda:
-        card = torch.cuda.get_device_properties(q.device)
-        on_chip = card.shared_memory_per_multiprocessor - 1024  # CUDA keeps 1 KB for itself
-    block_m, block_n, num_warps, num_stages = choose_tiles(BLOCK_D, q.element_size(), on_chip)
+    room = room_on_chip(q.device)
+    block_m, block_n, num_warps, num_stages = choose_tiles(BLOCK_D, q.element_size(), room)
     blocks = triton.cdiv(max_seqlen_q, block_m)  # of the longest sequence
     if blocks * S:
         varlen_fwd_kernel[(blocks * H * S,)](
