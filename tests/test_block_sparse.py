@@ -205,7 +205,9 @@ def test_large_tiles_compile_and_fit_on_every_card():
         assert [c.kernel for c in found] == ["block_list_kernel", "block_sparse_fwd_kernel"]
         for compiled in found:
             assert compiled.ok, compiled.sentence
-            assert compiled.spill_bytes <= (0 if arch == 90 else 256), compiled  # a few registers
+            assert compiled.spill_bytes <= (0 if arch == 90 else 512), (
+                compiled
+            )  # some 20 registers
 
 
 def test_stages_fill_the_chip(answer, monkeypatch):
