@@ -108,6 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--mine", action="store_true", help="time your file, not the solution")
     bench.add_argument("--out", help="save the figures as JSON here")
     bench.add_argument("--draw", help="draw the saved figures of flash_forward; needs no GPU")
+    reproduce = command(
+        "reproduce", _reproduce, "recompute a paper's table", "flashlab reproduce fa3-ablation"
+    )
+    reproduce.add_argument("table")
     return parser
 
 
@@ -244,6 +248,13 @@ def _bench(args: argparse.Namespace) -> int:
     if args.what in ("recorder", "grading"):
         return module.main() or 0
     return module.main(args.what, mine=args.mine, out=args.out)
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    from flashlab import reproduce
+
+    print(reproduce.make(args.table))
+    return 0
 
 
 if __name__ == "__main__":

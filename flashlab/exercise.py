@@ -135,6 +135,8 @@ class Exercise:
         minutes: How long a learner should plan for.
         functions: What is called, all in one file; the slug alone if left out. The reference's
             module has one of each name.
+        harness: ``"module:function"`` that runs the answer's functions where a call alone does
+            not: ``(module of the answer, **inputs)``; the contract's function answers for it.
     """
 
     slug: str
@@ -156,6 +158,7 @@ class Exercise:
     archs: tuple[int, ...] = (80, 86, 89, 90, 100, 120)
     minutes: int = 20
     functions: tuple[str, ...] = field(default=())
+    harness: str = ""
 
     def __post_init__(self) -> None:
         if not self.functions:

@@ -13,10 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from flashlab import exercises, iocount, numerics, sources
 from flashlab.exercise import Case, Exercise, Mistake
-from flashlab.grader import sentences, trials
+from flashlab.grader import sentences, trials, worker
 from flashlab.grader.trivial import trivial
 from flashlab.holes import without_markers
 from flashlab.loading import load_module
+from flashlab.pipeline import PipelineError
 
 SENTINEL = {2: (torch.int16, 0x7FB7), 4: (torch.int32, 0x7FB75EAD)}  # NaNs nobody computes
 
@@ -58,8 +59,11 @@ def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
         vars(module).update(tiles)
     try:
         with np.errstate(all="ignore"), iocount.count_io(poison=True) as tally, Fresh():
-            got = getattr(module, exercise.called(case))(**trial.arguments | trial.sent)
+            function = worker.called(module, exercise.called(case), exercise.harness)
+            got = function(**trial.arguments | trial.sent)
     except iocount.KernelError as error:
+        return error.kind, str(error), {}
+    except PipelineError as error:
         return error.kind, str(error), {}
     except RuntimeError as error:
         return "crash", str(error), {}

@@ -24,6 +24,7 @@ SYLLABUS = (
     "flash_dropout",
     "flash2_forward",
     "flash2_backward",
+    "pipeline_schedule",
     "split_kv_decode",
     "varlen_forward",
     "paged_decode",

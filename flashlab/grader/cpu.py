@@ -179,12 +179,13 @@ def job(
         "text": answer.text,
         "filename": answer.filename,
         "function": exercise.called(trial.case),
+        "harness": exercise.harness,
         "torch_allowed": exercise.kind in ("torch", "python"),
         "constants": trial.tiles if exercise.tiles_as == "constants" else {},
         "arguments": {
             n: "tensor" if n in trial.sent else {"value": v} for n, v in trial.arguments.items()
         },
-        "again": ["reversed"] if both_orders(trial) else [],
+        "again": ["reversed"] if exercise.kind != "python" and both_orders(trial) else [],
         "device": "cpu",
         "reply_limit": 2 * outputs + (1 << 20),
     }

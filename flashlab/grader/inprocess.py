@@ -6,6 +6,7 @@ from typing import Any
 from flashlab import iocount, numerics
 from flashlab.exercise import Exercise
 from flashlab.grader import trials
+from flashlab.grader.worker import called
 from flashlab.loading import load_module
 
 
@@ -39,7 +40,8 @@ def debug(
             setattr(module, name, size)
     arguments = trial.arguments | {n: trials.padded(t) for n, t in trial.sent.items()}
     with iocount.count_io() as tally:
-        returned = getattr(module, exercise.called(chosen))(**arguments)
+        function = called(module, exercise.called(chosen), exercise.harness)
+        returned = function(**arguments)
     items = returned if isinstance(returned, tuple) else (returned,)
     names = [output.name for output in exercise.returns(chosen)]
     outputs = dict(zip(names, items, strict=False)) if len(items) == len(names) else {}

@@ -54,6 +54,8 @@ def left_with(code: int) -> str:
 def raised(status: str, types: list[str], message: str, error: dict[str, Any]) -> str:
     """One sentence, or the recorder's short paragraph, of an exception."""
     name = types[0] if types else "an exception"
+    if "PipelineError" in types:
+        return message
     if status == "contract":
         return f"the file is no valid Python: {message}"
     if status == "oom":

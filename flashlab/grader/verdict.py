@@ -20,6 +20,7 @@ from flashlab.grader.trials import Raw, Run, Trial
 LOST = 70  # exit code of a worker whose own code, not the answer's, failed
 KERNEL_KINDS = {"OutOfBounds": "oob", "RaceError": "race", "UninitialisedRead": "uninitialised"}
 STATUSES_OF_KERNELS = ("oob", "race", "uninitialised", "compile", "crash")
+STATUSES_OF_SCHEDULES = ("timeout", "wrong", "contract")  # beside those
 ALARM = re.compile(r"Step (\d+) is not written yet[^\n\"']*")
 ATOMIC = ("dq",)  # may be summed by atomics, whose order differs from run to run on a GPU
 MEMORY = (
@@ -127,7 +128,8 @@ def _raised(exercise: Exercise, run: Run) -> Fields | None:
 
 
 def _status_of(types: list[str], message: str, kind: str) -> str:
-    if kind in STATUSES_OF_KERNELS:
+    schedule = "PipelineError" in types and kind in STATUSES_OF_SCHEDULES
+    if kind in STATUSES_OF_KERNELS or schedule:
         return kind
     for name in types:
         if name in KERNEL_KINDS:

@@ -1,0 +1,171 @@
+"""What a program sees of the SM: barriers, and operations to yield."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flashlab.pipeline.errors import PipelineError
+
+Known = dict[tuple, int]  # how many fills of a slot are full, or read by a consumer, for certain
+
+
+@dataclass(eq=False)
+class Barrier:
+    """An mbarrier in shared memory.
+
+    A phase is complete after ``count`` arrivals; then the next one begins. ``done`` phases are
+    complete. Whoever waits learns what those who arrived knew.
+    """
+
+    name: str
+    count: int
+    done: int = 0
+    arrived: int = 0
+    ready: Known = field(default_factory=dict)
+    coming: Known = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def passes(self, phase: int) -> bool:
+        """Whether a wait for the phase of that parity goes on: the current one has the other."""
+        return self.done & 1 != phase
+
+    def arrive(self, known: Mapping[tuple, int]) -> bool:
+        """Count an arrival; True if it completes a phase."""
+        merge(self.coming, known)
+        self.arrived += 1
+        if self.arrived < self.count:
+            return False
+        self.done, self.arrived = self.done + 1, 0
+        merge(self.ready, self.coming)
+        return True
+
+
+class Barriers(tuple):
+    """Barriers of a kind by slot, or by warpgroup; a number that is not there is said so."""
+
+    def __getitem__(self, number: Any) -> Any:
+        if type(number) is int and 0 <= number < len(self):
+            return super().__getitem__(number)
+        name, caller = self[0].name.split("[")[0], sys._getframe(1)
+        raise PipelineError(
+            "oob",
+            f"there is no sm.{name}[{number!r}]: the last one is sm.{name}[{len(self) - 1}]",
+            (caller.f_code.co_filename, caller.f_lineno),
+            f"sm.{name}",
+        )
+
+
+def _barriers(name: str, number: int, count: int) -> Barriers:
+    return Barriers(Barrier(f"{name}[{i}]", count) for i in range(number))
+
+
+def merge(into: Known, more: Mapping[tuple, int]) -> None:
+    """Keep the larger of two counts."""
+    for key, value in more.items():
+        into[key] = max(into.get(key, 0), value)
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """An operation that a program yields, and the line that made it."""
+
+    name: str
+    args: tuple[Any, ...]
+    where: tuple[str, int]
+
+    def __repr__(self) -> str:
+        return f"sm.{self.name}({', '.join(map(repr, self.args))})"
+
+
+class SM:
+    """One streaming multiprocessor as a program sees it. Every operation must be yielded.
+
+    Args:
+        stages: Slots of shared memory for tiles of K, and as many for tiles of V.
+        consumers: Warpgroups that compute.
+
+    ``k_full[slot]`` completes a phase whenever a load of K into that slot is there, ``v_full``
+    for V. ``k_empty[slot]`` and ``v_empty[slot]`` do after an arrival of every consumer,
+    ``turn[w]`` after one arrival, ``together`` after an arrival of every consumer.
+    """
+
+    def __init__(self, stages: int, consumers: int) -> None:
+        self.consumers = consumers
+        self.k_full = _barriers("k_full", stages, 1)
+        self.v_full = _barriers("v_full", stages, 1)
+        self.k_empty = _barriers("k_empty", stages, consumers)
+        self.v_empty = _barriers("v_empty", stages, consumers)
+        self.turn = _barriers("turn", consumers, 1)
+        self.together = Barrier("together", consumers)
+        self.made: list[Op] = []  # operations that nobody has yielded yet
+
+    def wait(self, barrier: Barrier, phase: int) -> Op:
+        """Go on when the phase of parity ``phase`` (0 or 1) is complete."""
+        return self._op("wait", barrier, phase)
+
+    def arrive(self, barrier: Barrier) -> Op:
+        """Arrive at a barrier; goes on at once."""
+        return self._op("arrive", barrier)
+
+    def load_k(self, tile: int, slot: int) -> Op:
+        """Start the TMA load of a tile of K into a slot; arrives at ``k_full[slot]`` by itself."""
+        return self._op("load_k", tile, slot)
+
+    def load_v(self, tile: int, slot: int) -> Op:
+        """Start the TMA load of a tile of V into a slot; arrives at ``v_full[slot]`` by itself."""
+        return self._op("load_v", tile, slot)
+
+    def qk(self, tile: int, slot: int) -> Op:
+        """Start the product of Q with the tile of K in a slot: the scores; goes on at once."""
+        return self._op("qk", tile, slot)
+
+    def pv(self, tile: int, slot: int) -> Op:
+        """Start the product of P with the tile of V in a slot; adds to the accumulator."""
+        return self._op("pv", tile, slot)
+
+    def wait_products(self, pending: int) -> Op:
+        """Go on when at most ``pending`` of this warpgroup's products are still running."""
+        return self._op("wait_products", pending)
+
+    def softmax(self, tile: int) -> Op:
+        """Turn the scores of a tile into P; goes on when that is done."""
+        return self._op("softmax", tile)
+
+    def rescale(self, tile: int) -> Op:
+        """Multiply the accumulator by what the row maximum of a tile asks for."""
+        return self._op("rescale", tile)
+
+    def _op(self, name: str, *args: Any) -> Op:
+        caller = sys._getframe(2)
+        op = Op(name, args, (caller.f_code.co_filename, caller.f_lineno))
+        self.made.append(op)
+        return op
+
+    def take(self, value: Any, who: str) -> Op:
+        """The operation that a program yielded.
+
+        Raises:
+            PipelineError: it is none, or another one was made and not yielded.
+        """
+        made, self.made = self.made, []
+        for op in made:
+            if op is not value:
+                raise PipelineError(
+                    "contract",
+                    f"{op} is made and not yielded, so it does nothing: write yield {op}",
+                    op.where,
+                )
+        if not isinstance(value, Op):
+            raise PipelineError(
+                "contract",
+                f"{who} yielded {value!r}; expected an operation such as sm.wait(...)",
+            )
+        return value
+
+    def rest(self) -> None:
+        """A program ended: nothing may be left that was made and not yielded."""
+        if self.made:
+            self.take(None, "")
