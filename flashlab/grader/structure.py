@@ -81,8 +81,9 @@ def _zeros(runs: Sequence[Run]) -> list[str]:
     for name, ref in runs[0].reference.items():
         if _is_zero(runs[0], name) and bool(as_fp64(ref).any()):
             return [
-                f"Every element of {name} is 0 in case {runs[0].case.name}: its sum is never stored, or it is multiplied by 0 "
-                "(exp of -inf, such as a first rescaling factor, is 0)."
+                f"Every element of {name} is 0 in case {runs[0].case.name}: "
+                "its sum is never stored, or it is multiplied by 0 (exp of -inf, "
+                "such as a first rescaling factor, is 0)."
             ]
     return []
 
