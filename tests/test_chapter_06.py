@@ -157,8 +157,8 @@ def test_speeds_are_drawn_with_whatever_was_measured():
     assert list(control.values) == ["D 128, full", "D 128, causal", "D 64, full", "D 64, causal"]
     for which in control.values:
         picture = explorer.at(which=which)
-        assert "10.00 times that of standard, three kernels" in picture.caption
-        assert "flex" not in repr(picture) and "nan" not in picture.svg
-        assert "standard, three kernels" in repr(picture)
+        assert "10.00 times that of standard, five kernels" in picture.caption
+        assert "Flex" not in repr(picture) and "nan" not in picture.svg
+        assert "standard, five kernels" in repr(picture)
     with pytest.raises(ValueError, match="--out FILE"):
         backward_speed.backward_speed({**record, "rows": []})

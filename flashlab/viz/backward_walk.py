@@ -152,12 +152,13 @@ def draw(w: Walk, step: Step) -> str:
     look = 'stroke-dasharray="4 3" style="fill:none;stroke:var(--fl-ink)"'
     box = (x + 3, TOP, CELL - 6, size) if keys else (LEFT, y + 3, size, CELL - 6)
     parts.append(f'<rect x="{box[0]}" y="{box[1]}" width="{box[2]}" height="{box[3]}" {look}/>')
-    words = "dark blue: stays on chip; framed: computed now; dashed: watched"
-    parts.append(chart.text(4, TOP + size + 22, words, size=13))
+    words = "dark blue: stays on chip; framed: computed", "now, then thrown away; dashed: watched"
+    for line, text in enumerate(words):
+        parts.append(chart.text(4, TOP + size + 22 + 18 * line, text, size=13))
     alt = (
         f"score matrix, {step.owner} stay, query block {step.i}, key block {step.j}, {step.phase}"
     )
-    return svg(max(LEFT + size + 12, 400), TOP + size + 34, alt, "".join(parts))
+    return svg(max(LEFT + size + 12, 400), TOP + size + 52, alt, "".join(parts))
 
 
 def _tile(w: Walk, step: Step, i: int, start: int, at: int) -> str:
@@ -230,4 +231,4 @@ def backward_walk(N: int = 12, block: int = 4, causal: bool = False, seed: int =
             ("tiles computed", str(step.tiles)),
         ]
         frames.append(Frame(draw(w, step), caption(w, step), tuple(facts)))
-    return Player("The backward pass walks twice", frames, height=640)
+    return Player("The backward pass walks twice", frames, height=660)

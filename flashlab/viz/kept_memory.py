@@ -124,7 +124,7 @@ def kept_memory() -> Explorer:
         picture,
         (
             Control("N", "sequence length N", lengths, 8192, "{:,}".format),
-            Control("D", "head dimension D", [32, 64, 128, 256], 64),
+            Control("D", "head dimension D", [32, 64, 128, 256], 128),
             Control("heads", "heads x sequences", [1, 16, 64, 256], 64),
             Control("layers", "layers", [1, 6, 12, 24], 24),
             Control("form", "form", list(FORMS), "plain"),
