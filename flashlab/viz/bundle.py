@@ -36,6 +36,7 @@ def keeps_keys() -> str:
     """
     plain = "!(e.ctrlKey||e.metaKey||e.altKey)"
     mark = f"e.target.toggleAttribute('data-lm-suppress-shortcuts',{plain})"
-    listen = f"window.addEventListener('keydown',e=>e.target.closest('.{KEYS_STAY}')&amp;&amp;{mark},true)"
+    answer = f"e=>e.target.closest('.{KEYS_STAY}')&amp;&amp;{mark}"
+    listen = f"window.addEventListener('keydown',{answer},true)"
     code = f"window.flashlabKeys||(window.flashlabKeys=true,{listen})"
     return f'<img hidden alt="" src="data:," onerror="{code}">'
