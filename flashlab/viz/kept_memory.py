@@ -127,7 +127,7 @@ def kept_memory() -> Explorer:
             Control("D", "head dimension D", [32, 64, 128, 256], 128),
             Control("heads", "heads x sequences", [1, 16, 64, 256], 64),
             Control("layers", "layers", [1, 6, 12, 24], 24),
-            Control("form", "form", list(FORMS), "plain"),
+            Control("form", "form", list(FORMS), "plain", lambda form: form.split(", ")[-1]),
             Control("gpu", "GPU", ["T4", "RTX-4090", "A100-80", "H200"], "A100-80"),
         ),
     )

@@ -61,8 +61,8 @@ def ladder(gpu: str = "A100-80") -> tuple[Level, ...]:
 
 
 def amount(size: float) -> str:
-    """Bytes in KB, MB, GB or TB of 1,000, to three digits."""
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+    """Bytes in KB, MB, GB, TB or PB of 1,000, to three digits."""
+    for unit, scale in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if size >= scale:
             return f"{size / scale:,.3g} {unit}"
     return f"{size:g} bytes"
