@@ -7,11 +7,16 @@ import ipywidgets
 import pytest
 
 from flashlab import hardware
-from flashlab.viz import bundle, score_budget
+from flashlab.viz import bundle, io_curves, l2_reuse, score_budget, sparse_pattern
 from flashlab.viz.explorer import Control, Explorer
 from flashlab.viz.picture import Picture, svg
 
-EXPLORERS = [score_budget.score_budget()]
+EXPLORERS = [
+    score_budget.score_budget(),
+    io_curves.io_curves(),
+    l2_reuse.l2_reuse(),
+    sparse_pattern.PatternEditor(),
+]
 
 
 def _of(widget, kind):

@@ -71,10 +71,13 @@ QUESTIONS = (
         "and o move?",
         answer=lambda: (2 * 8 + 2) * 2048 * 64 * FP16,
         unit="bytes",
-        because="k and v 8 times each, q and o once each: 18 tensors.",
+        because="Eight times k and v, once q and o: 18 tensors.",
         wrong=(
             Wrong(lambda: (3 * 8 + 1) * 2048 * 64 * FP16, "That is keys outside."),
-            Wrong(lambda: (2 * 8 + 1) * 2048 * 64 * FP16, "q comes in, and o goes out."),
+            Wrong(
+                lambda: (2 * 8 + 1) * 2048 * 64 * FP16,
+                "Both move once: q comes in, and o goes out.",
+            ),
             Wrong(lambda: (8 + 3) * 2048 * 64 * FP16, "Both k and v come in once a round."),
         ),
     ),
@@ -110,14 +113,16 @@ QUESTIONS = (
         "holds K and V of all heads that run. How many bytes does DRAM give?",
         answer=lambda: 3 * 16 * 8192 * 128 * FP16,
         unit="bytes",
-        because="q, k and v once each; all repetitions come from the L2.",
+        because="Once q, k and v; all repetitions come from the L2.",
         wrong=(
             Wrong(
                 lambda: (1 + 2 * 64) * 16 * 8192 * 128 * FP16,
                 "That is what the SMs ask for; the L2 answers what was asked before.",
             ),
-            Wrong(lambda: 2 * 16 * 8192 * 128 * FP16, "q comes from DRAM too."),
-            Wrong(lambda: 4 * 16 * 8192 * 128 * FP16, "o goes to DRAM; it does not come."),
+            Wrong(lambda: 2 * 16 * 8192 * 128 * FP16, "Also q comes from DRAM."),
+            Wrong(
+                lambda: 4 * 16 * 8192 * 128 * FP16, "The output goes to DRAM; it does not come."
+            ),
         ),
     ),
 )
