@@ -54,7 +54,6 @@ class State:
                 "race",
                 f"{op} overwrites the scores of tile {self.scores}, which softmax has not read",
                 op.where,
-                "scores",
             )
         self.scores = tile
         return self._issue("Q K", tile, place, op)
@@ -64,15 +63,15 @@ class State:
         if self.scores != tile:
             held = "none" if self.scores is None else f"those of tile {self.scores}"
             raise PipelineError(
-                "wrong", f"{op}: the registers hold {held}, not the scores of tile {tile}",
-                op.where, "scores",
-            )  # fmt: skip
+                "wrong",
+                f"{op}: the registers hold {held}, not the scores of tile {tile}",
+                op.where,
+            )
         if self._running("Q K"):
             raise PipelineError(
                 "uninitialised",
                 f"{op} reads scores that the tensor cores may still be writing: wait_products",
                 op.where,
-                "scores",
             )
         self.scores, self.p = None, tile
 
@@ -84,7 +83,6 @@ class State:
                 f"{op} multiplies the accumulator while a product may still add to it: "
                 "wait_products",
                 op.where,
-                "accumulator",
             )
         if self.p != tile:
             raise PipelineError(
@@ -97,7 +95,7 @@ class State:
         if self.p != tile:
             held = "nothing yet" if self.p is None else f"that of tile {self.p}"
             raise PipelineError(
-                "wrong", f"{op}: P holds {held}, not that of tile {tile}", op.where, "P"
+                "wrong", f"{op}: P holds {held}, not that of tile {tile}", op.where
             )
         if tile in self.added:
             raise PipelineError("wrong", f"{op} adds tile {tile} a second time", op.where)
@@ -106,7 +104,6 @@ class State:
                 "wrong",
                 f"{op} adds to an accumulator that was not rescaled for tile {tile}",
                 op.where,
-                "accumulator",
             )
         self.added.append(tile)
         return self._issue("P V", tile, place, op)
@@ -129,5 +126,4 @@ class State:
                 f"{self.name} ends while its product {last.what} of tile {last.tile} may still "
                 "run: wait_products(0) before the accumulator is used",
                 last.where,
-                "accumulator",
             )

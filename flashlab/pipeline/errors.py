@@ -10,13 +10,10 @@ class PipelineError(Exception):
         kind: ``"race"``, ``"uninitialised"``, ``"timeout"``, ``"wrong"`` or ``"contract"``.
         message: What happened and what to do; a sentence or two.
         where: (file, line) of the operation; None where no single line is to blame.
-        argument: The buffer or barrier concerned.
     """
 
-    def __init__(
-        self, kind: str, message: str, where: tuple[str, int] | None = None, argument: str = ""
-    ) -> None:
+    def __init__(self, kind: str, message: str, where: tuple[str, int] | None = None) -> None:
         super().__init__(message)
-        self.kind, self.argument = kind, argument
+        self.kind = kind
         self.line = where[1] if where else 0
         self.source = linecache.getline(*where).strip() if where else ""

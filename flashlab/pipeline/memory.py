@@ -55,9 +55,8 @@ class Memory:
             if not 0 <= value < most:
                 raise PipelineError(
                     "oob",
-                    f"{op}: there is no {name} {value}; the last one is {most - 1}",
+                    f"{op}: there is no {name} {value} of {matrix}; the last one is {most - 1}",
                     op.where,
-                    f"{name} of {matrix}",
                 )
         return places[slot]
 
@@ -73,7 +72,6 @@ class Memory:
                 "race",
                 f"{op} writes {place} while the load of tile {place.tile} into it still runs",
                 op.where,
-                str(place),
             )
         for w in range(self.sm.consumers):
             if known.get(("read", matrix, slot, w), 0) < place.fills:
@@ -88,7 +86,6 @@ class Memory:
                     "race",
                     f"{op} overwrites tile {place.tile} in {place}: {what}",
                     op.where,
-                    str(place),
                 )
         place.tile, place.full = tile, False
         place.fills += 1
@@ -116,7 +113,7 @@ class Memory:
             kind = "race"
             problem = f"{op} reads {place} after {program.name} gave it back"
         if problem:
-            raise PipelineError(kind, problem, op.where, str(place))
+            raise PipelineError(kind, problem, op.where)
         place.readers[program.w] = place.fills
         return place
 
@@ -142,7 +139,5 @@ class Memory:
                 f"gives {place} back while its product may still read it: wait_products first"
             )
         if problem:
-            raise PipelineError(
-                "race", f"with {op}, warpgroup {w} {problem}", op.where, str(place)
-            )
+            raise PipelineError("race", f"with {op}, warpgroup {w} {problem}", op.where)
         place.back[w] = place.fills

@@ -64,6 +64,14 @@ class Running:
         """How spans call it."""
         return str(self.w) if self.w >= 0 else "producer"
 
+    @property
+    def line(self) -> tuple[str, int]:
+        """Where it stands: the yield of the innermost generator."""
+        body = self.body
+        while isinstance(body.gi_yieldfrom, Generator):
+            body = body.gi_yieldfrom
+        return body.gi_code.co_filename, body.gi_frame.f_lineno
+
 
 class Run:
     """The SM, its units, and the programs on it."""
@@ -110,9 +118,9 @@ class Run:
                     "timeout",
                     f"{program.name} still goes on after {program.steps - 1:,} operations for "
                     f"{self.n_tiles} tiles; does its loop end?",
-                    getattr(value, "where", None),
+                    program.line,
                 )
-            op = self.sm.take(value, program.name)
+            op = self.sm.take(value, program.name, program.line)
             if not getattr(self, f"_{op.name}")(program, op, *op.args):
                 program.op, program.since = op, self.clock.now
                 return

@@ -54,7 +54,6 @@ class Barriers(tuple):
             "oob",
             f"there is no sm.{name}[{number!r}]: the last one is sm.{name}[{len(self) - 1}]",
             (caller.f_code.co_filename, caller.f_lineno),
-            f"sm.{name}",
         )
 
 
@@ -144,8 +143,8 @@ class SM:
         self.made.append(op)
         return op
 
-    def take(self, value: Any, who: str) -> Op:
-        """The operation that a program yielded.
+    def take(self, value: Any, who: str, where: tuple[str, int] | None = None) -> Op:
+        """The operation that a program yielded at ``where``.
 
         Raises:
             PipelineError: it is none, or another one was made and not yielded.
@@ -162,6 +161,7 @@ class SM:
             raise PipelineError(
                 "contract",
                 f"{who} yielded {value!r}; expected an operation such as sm.wait(...)",
+                where,
             )
         return value
 

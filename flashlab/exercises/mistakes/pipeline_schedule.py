@@ -1,4 +1,8 @@
-"""What learners write instead of ``solutions/pipeline_schedule.py``. Floor: course."""
+"""What learners write instead of ``solutions/pipeline_schedule.py``. Floor: course.
+
+Of two that go wrong alike, the one with a line of its own stands before the one that lacks a line:
+so the text tells them apart.
+"""
 
 from flashlab.exercise import Mistake
 
@@ -56,6 +60,15 @@ PRODUCER = (
         "The phase is the number of the round: a barrier knows its parity only, & 1.",
     ),
     Mistake(
+        "empty-always-parity-one",
+        _K_EMPTY,
+        "        yield sm.wait(sm.k_empty[slot], 1)  #",
+        "second-round",
+        "race",
+        "The producer waits at k_empty for parity 1 in every round: that passes in the first "
+        "round, and in the second before anybody has given K back.",
+    ),
+    Mistake(
         "no-wait-for-empty-k",
         _K_EMPTY,
         "        #",
@@ -80,15 +93,6 @@ PRODUCER = (
         "timeout",
         "The producer waits at k_empty for the parity of its own round: in the first round nobody "
         "can have given anything back, so it needs the other parity.",
-    ),
-    Mistake(
-        "empty-always-parity-one",
-        _K_EMPTY,
-        "        yield sm.wait(sm.k_empty[slot], 1)  #",
-        "second-round",
-        "race",
-        "The producer waits at k_empty for parity 1 in every round: that passes in the first "
-        "round, and in the second before anybody has given K back.",
     ),
     Mistake(
         "load-before-the-wait",
@@ -117,6 +121,14 @@ PRODUCER = (
 )
 CONSUMER = (
     Mistake(
+        "full-waits-for-the-other-phase",
+        _K_FULL,
+        "            yield sm.wait(sm.k_full[slot], phase ^ 1)\n",
+        "one-tile",
+        "uninitialised",
+        "The consumer waits at k_full for the other parity, which is complete before K is there.",
+    ),
+    Mistake(
         "no-wait-for-full-k",
         _K_FULL,
         "",
@@ -131,14 +143,6 @@ CONSUMER = (
         "one-tile",
         "uninitialised",
         "P V starts without waiting until the tile of V is there: it came by luck, if at all.",
-    ),
-    Mistake(
-        "full-waits-for-the-other-phase",
-        _K_FULL,
-        "            yield sm.wait(sm.k_full[slot], phase ^ 1)\n",
-        "one-tile",
-        "uninitialised",
-        "The consumer waits at k_full for the other parity, which is complete before K is there.",
     ),
     Mistake(
         "v-of-the-new-tile",
