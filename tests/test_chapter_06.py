@@ -148,6 +148,19 @@ def test_the_record_has_the_benchs_form_and_the_rates_that_were_noted():
         assert {"ours", "sdpa flash", "cudnn"} <= set(row["ms"])
 
 
+def test_the_chapters_words_on_speed_and_memory_are_true():
+    cells = chapter()
+    assert "cuDNN's uses what Hopper has, and is ahead" in cells["speed-explain"]
+    for row in records.load("flash2_backward")["rows"]:
+        rates = backward_speed.rates(row)
+        assert rates["sdpa flash"] < rates["ours"] < rates["cudnn"]
+    assert "two and a half times as high" in cells["keeps-explorer-explain"]
+    plainly, dropped = (
+        kept_memory.kept(8192, 64, heads=64, form=form).totals[0] for form in plain.FORMS[::2]
+    )
+    assert dropped / plainly == pytest.approx(2.5, abs=0.01)
+
+
 def test_speeds_are_drawn_with_whatever_was_measured():
     record = json.loads(json.dumps(records.load("flash2_backward")))
     for row in record["rows"]:

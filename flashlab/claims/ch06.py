@@ -38,6 +38,7 @@ CLAIMS = (
             Value(1.75, "times the FLOPs"),
             Value(1.8, "x fewer bytes", tolerance=0.05),
             Value(3.3, "x faster", tolerance=0.03),
+            Value(5.7, "times less", tolerance=0.01),
         ),
     ),
     Claim(
