@@ -152,7 +152,10 @@ def draw(w: Walk, step: Step) -> str:
     look = 'stroke-dasharray="4 3" style="fill:none;stroke:var(--fl-ink)"'
     box = (x + 3, TOP, CELL - 6, size) if keys else (LEFT, y + 3, size, CELL - 6)
     parts.append(f'<rect x="{box[0]}" y="{box[1]}" width="{box[2]}" height="{box[3]}" {look}/>')
-    words = "blue: stays on chip; framed: computed now,", "then thrown away; dashed: watched"
+    words = (
+        "strong blue: stays on chip; framed: computed now,",
+        "then thrown away (pale blue); dashed: watched",
+    )
     for line, text in enumerate(words):
         parts.append(chart.text(4, TOP + size + 22 + 18 * line, text, size=13))
     alt = (
