@@ -7,7 +7,14 @@ import ipywidgets
 import pytest
 
 from flashlab import hardware
-from flashlab.viz import bundle, io_curves, l2_reuse, score_budget, sparse_pattern
+from flashlab.viz import (
+    bundle,
+    io_curves,
+    l2_reuse,
+    pipeline_timeline,
+    score_budget,
+    sparse_pattern,
+)
 from flashlab.viz.explorer import Control, Explorer
 from flashlab.viz.picture import Picture, svg
 
@@ -16,6 +23,7 @@ EXPLORERS = [
     io_curves.io_curves(),
     l2_reuse.l2_reuse(),
     sparse_pattern.PatternEditor(),
+    pipeline_timeline.pipeline(),
 ]
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from flashlab import exercises, grader
+from flashlab import cli, exercises, grader
 from flashlab.pipeline import Machine, PipelineError, hopper, simulate
 from flashlab.pipeline.units import Clock, InTurn, Job, Shared
 from flashlab.reproduce import fa3_ablation
@@ -304,3 +304,15 @@ def test_a_check_ends_in_a_clear_status(producer, status, words):
 def test_speed_is_graded_in_clocks_of_the_model():
     timed = [c for c in exercises.get("pipeline_schedule").cases if c.sizes({})["timed"]]
     assert [c.name for c in timed] == ["overlap", "ping-pong"]
+
+
+def test_the_command_prints_paper_ours_and_ratio(capsys):
+    assert cli.main(["reproduce", "fa3-ablation"]) == 0
+    out = capsys.readouterr().out
+    assert "paper" in out and "ours" in out
+    [line] = [line for line in out.splitlines() if line.startswith("gain of a producer")]
+    paper, ours, ratio = (float(word) for word in line.split()[-3:])
+    assert paper == pytest.approx(661 / 570, abs=1e-3)
+    assert ratio == pytest.approx(ours / paper, abs=2e-3)
+    assert cli.main(["reproduce", "fa4-ablation"]) == 2
+    assert "there are: fa3-ablation" in capsys.readouterr().err

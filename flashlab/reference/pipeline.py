@@ -12,22 +12,28 @@ from flashlab.pipeline import Machine, simulate
 def producer(sm, n_tiles, stages):
     """The program of the warp that loads: tiles of K and V from memory into slots.
 
-    A generator that yields one operation of ``sm`` after another: ``yield sm.wait(...)``. There
-    are ``stages`` slots for tiles of K, and as many for V; they are used in a ring.
+    A generator that yields one operation of ``sm`` after another. There are ``stages`` slots for
+    tiles of K, and as many for V.
+
+    sm.wait(barrier, phase) = go on when the phase of that parity, 0 or 1, is complete;
+                              of a new barrier, parity 1 counts as complete and parity 0 does not
+    sm.arrive(barrier)      = one arrival; go on at once
+    sm.load_k(tile, slot)   = start a TMA load of a tile of K, and go on at once
+    sm.load_v(tile, slot)   = the same for V
+
+    sm.k_full[slot],  sm.v_full[slot]  = a phase is complete when a load into the slot is there
+    sm.k_empty[slot], sm.v_empty[slot] = a phase is complete when every consumer has arrived
 
     Args:
-        sm: the SM. Barriers: ``sm.k_full[slot]``, ``sm.k_empty[slot]``, ``sm.v_full[slot]`` and
-            ``sm.v_empty[slot]``. Operations: ``sm.wait(barrier, phase)`` goes on when the phase
-            of that parity (0 or 1) is complete; of a new barrier, parity 1 counts as complete
-            and parity 0 does not. ``sm.arrive(barrier)`` goes on at once. ``sm.load_k(tile,
-            slot)`` and ``sm.load_v(tile, slot)`` start a TMA load, go on at once, and arrive at
-            the slot's ``full`` barrier when the tile is there. An ``empty`` barrier completes a
-            phase when every consumer has arrived.
+        sm: the SM, with the operations and barriers above.
         n_tiles: tiles of keys; 0 or more.
         stages: slots; 1 or more; may exceed n_tiles.
 
     Returns:
         program: the generator.
+
+    Source: mbarriers and TMA as in NVIDIA's PTX ISA; producer and consumers as in Shah et al.
+        2024 (FlashAttention-3), section 3.1 and Algorithm 1.
     """
     for tile in range(n_tiles):
         for empty, load in ((sm.k_empty, sm.load_k), (sm.v_empty, sm.load_v)):
@@ -38,18 +44,21 @@ def producer(sm, n_tiles, stages):
 def consumer(sm, w, n_tiles, stages):
     """The program of a warpgroup that computes the attention of its own 64 query rows.
 
-    A generator like ``producer``. Every tile needs Q K, softmax, P V, and before its P V, unless
-    it is the first, a rescale of the accumulator by what its softmax found.
+    A generator like ``producer``. Every tile needs Q K, its softmax and P V, and before its P V,
+    unless it is the first, a rescale of the accumulator by what its softmax found. The registers
+    hold the scores of one tile and P of one tile; softmax may write P while an earlier P V runs.
+
+    sm.qk(tile, slot)   = start the product of Q with a tile of K in a slot; go on at once
+    sm.pv(tile, slot)   = start the product of P with a tile of V in a slot; go on at once
+    sm.wait_products(n) = go on when at most n of this warpgroup's products still run;
+                          they run in the order in which they were started
+    sm.softmax(tile)    = scores to P; go on when that is done
+    sm.rescale(tile)    = multiply the accumulator; go on when that is done
+    sm.turn[w]          = a barrier for each warpgroup; one arrival completes a phase
+    sm.consumers        = how many warpgroups there are
 
     Args:
-        sm: the SM, with ``sm.consumers`` warpgroups. Besides the above: ``sm.turn[w]``, a barrier
-            for each warpgroup that one arrival completes. ``sm.qk(tile, slot)`` and ``sm.pv(tile,
-            slot)`` start a product on the tensor cores that reads a slot, and go on at once;
-            products of a warpgroup run in order. ``sm.wait_products(n)`` goes on when at most n
-            of them still run. ``sm.softmax(tile)`` turns the scores into P, and
-            ``sm.rescale(tile)`` multiplies the accumulator; both go on when they are done.
-            The registers hold the scores of one tile and P of one tile; softmax may write P
-            while an earlier P V still runs.
+        sm: the SM, with the operations and barriers above and those of the producer.
         w: number of this warpgroup, from 0.
         n_tiles: tiles of keys; 0 or more.
         stages: slots, as for the producer.
@@ -57,6 +66,8 @@ def consumer(sm, w, n_tiles, stages):
     Returns:
         program: the generator. Speed is graded: the P V of a tile should run under the softmax of
             the next one, and warpgroups take turns, 0 first, in starting their products.
+
+    Source: Shah et al. 2024 (FlashAttention-3), sections 3.1 and 3.2, Algorithm 2.
     """
     for tile in range(-1, n_tiles):
         new = tile + 1
