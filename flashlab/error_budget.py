@@ -123,7 +123,7 @@ def _by_scores(
         return 4 * EPS32 * (widened * (6 + score) + drift / 4 * score)
     if "q" not in inputs:
         return budget
-    units = widened * (1 + score) + drift / (8 if name == "o" else 4) * score
+    units = widened * (1 + score) + drift / 4 * score
     return max(budget, 2 * EPS32 * units * _magnitude(name, ref, inputs))
 
 

@@ -62,7 +62,8 @@ def block_sparse_fwd_kernel(
     stride_ob, stride_oh, stride_om, stride_od,
     stride_lb, stride_lh, stride_lm,
     H, N_q, N_k,
-    scale_log2,
+    scale_log2,  # |sm_scale| / ln 2, above 0
+    NEGATIVE: tl.constexpr,  # sm_scale is below 0
     D: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -99,9 +100,11 @@ def block_sparse_fwd_kernel(
 
     # Given: the queries and the running state; acc is divided once, at the end
     q = tl.load(q_ptrs, mask=mask_q, other=0.0)  # [BLOCK_M, BLOCK_D], once per program
+    if NEGATIVE:
+        q = -q  # the largest s is the largest score
     m_i = tl.full([BLOCK_M], float("-inf"), tl.float32)  # largest score so far, in base 2
-    l_i = tl.zeros([BLOCK_M], tl.float32)  # sum of exp2(s - m_i) so far
-    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)  # sum of exp2(s - m_i) * v so far
+    l_i = tl.zeros([BLOCK_M], tl.float32)  # sum of the weights so far
+    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)  # sum of weights times v so far
 
     tile = tl.load(list_row, mask=count > 0, other=0)  # the number of the first tile
     for TAIL in tl.static_range(2):  # compiled twice: whole tiles without masks, then the last one
@@ -116,21 +119,21 @@ def block_sparse_fwd_kernel(
             v_ptrs = v_tile + start_n.to(tl.int64) * stride_vn
 
             # 3. Load and score
-            ### BEGIN SOLUTION 3: define v and s, in base 2; in the TAIL hide keys beyond the last
+            ### BEGIN SOLUTION 3: define v and s, not scaled; in the TAIL hide keys beyond the last
             mask_n = offs_n < N_k
             mask_kv = mask_n[:, None] & mask_d[None, :]
             k = load_tile(k_ptrs, mask_kv, TAIL or D < BLOCK_D)  # [BLOCK_N, BLOCK_D]
             v = load_tile(v_ptrs, mask_kv, TAIL or D < BLOCK_D)  # [BLOCK_N, BLOCK_D]
-            s = scale_log2 * tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_M, BLOCK_N]
+            s = tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_M, BLOCK_N]
             if TAIL:
                 s = tl.where(mask_n[None, :], s, float("-inf"))
             ### END SOLUTION
 
             # 4. Weigh and accumulate
-            ### BEGIN SOLUTION 4: bring m_i, l_i and acc, not divided, up to date with exp2
-            m_new = tl.maximum(m_i, tl.max(s, 1))  # finite: every tile has a key
+            ### BEGIN SOLUTION 4: scores are scale_log2 * s; update m_i (base 2), l_i, acc, no division
+            m_new = tl.maximum(m_i, scale_log2 * tl.max(s, 1))  # finite: every tile has a key
             alpha = tl.exp2(m_i - m_new)
-            p = tl.exp2(s - m_new[:, None])
+            p = tl.exp2(scale_log2 * s - m_new[:, None])  # product and difference are one fma
             l_i = alpha * l_i + tl.sum(p, 1)
             acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
             m_i = m_new
@@ -194,6 +197,18 @@ def stages(q, BLOCK_D, block_m, block_n):
     return 2 if rows >= 2 * block_n + 8 else 1  # before, a tile in use has moved to registers
 
 
+def list_blocks(block_mask, H):
+    """Lists [H, T_q, T_k] of the kept tiles of each row and their counts [H, T_q]."""
+    heads, T_q, T_k = block_mask.shape
+    lists = torch.empty([heads, T_q, T_k], dtype=torch.int32, device=block_mask.device)
+    counts = torch.empty([heads, T_q], dtype=torch.int32, device=block_mask.device)
+    block_list_kernel[(heads * T_q,)](
+        block_mask, lists, counts, *block_mask.stride(), T_q, T_k,
+        BLOCK_T=triton.next_power_of_2(T_k), num_warps=4,
+    )  # fmt: skip
+    return lists.expand(H, T_q, T_k), counts.expand(H, T_q)  # a shared list has stride 0
+
+
 def block_sparse_forward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -211,28 +226,23 @@ def block_sparse_forward(
     if B * H * N_q * N_k == 0:  # nothing to launch for
         lse = torch.full([B, H, N_q], float("-inf"), dtype=torch.float32, device=q.device)
         return torch.zeros_like(q), lse
-    heads, T_q, T_k = block_mask.shape
-    lists = torch.empty([heads, T_q, T_k], dtype=torch.int32, device=q.device)
-    counts = torch.empty([heads, T_q], dtype=torch.int32, device=q.device)
-    block_list_kernel[(heads * T_q,)](
-        block_mask, lists, counts, *block_mask.stride(), T_q, T_k,
-        BLOCK_T=triton.next_power_of_2(T_k), num_warps=4,
-    )  # fmt: skip
+    lists, counts = list_blocks(block_mask, H)
     o = torch.empty_like(q)
     lse = torch.empty([B, H, N_q], dtype=torch.float32, device=q.device)
-    lists, counts = lists.expand(H, T_q, T_k), counts.expand(H, T_q)  # a shared list has stride 0
     BLOCK_D = max(16, triton.next_power_of_2(D))
     held = block_m * (block_n + BLOCK_D)  # numbers of s and acc, all in registers
     if held * q.element_size() > 64 << 10:
         raise ValueError(
             f"block_m={block_m} and block_n={block_n} do not fit on chip with D={D} and {q.dtype}"
         )
-    block_sparse_fwd_kernel[(T_q * B * H,)](
+    scale_log2 = (D**-0.5 if sm_scale is None else float(sm_scale)) * LOG2E
+    block_sparse_fwd_kernel[(lists.shape[1] * B * H,)](
         q, k, v, lists, counts, o, lse,
         *q.stride(), *k.stride(), *v.stride(), *lists.stride(), *counts.stride(),
         *o.stride(), *lse.stride(),
         H, N_q, N_k,
-        (D**-0.5 if sm_scale is None else float(sm_scale)) * LOG2E,
+        max(abs(scale_log2), 1e-30),  # not 0: a hidden key's score is -inf * scale_log2
+        NEGATIVE=scale_log2 < 0,
         D=D, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=BLOCK_D,
         num_warps=4 if held <= 64 * 192 else 8,  # about 100 of those numbers a thread
         num_stages=stages(q, BLOCK_D, block_m, block_n),

@@ -44,6 +44,7 @@ LONG_FILES = {
 }
 LONG_FUNCTIONS = {
     "solutions/flash_forward_tiles.py::flash_forward_tiles": "the exercise itself: one walk",
+    "solutions/io_cost.py::io_cost": "the exercise itself: one formula a loop order",
     "tests/browser/test_learner.py::test_stub_then_wrong_then_right_then_restart": "one path",
     "tests/sample_reports.py::wrong": "one report, a field a line",
     "flashlab/cli.py::_parser": "a table of commands and options, a line each",

@@ -10,7 +10,7 @@ from flashlab import numerics
 from flashlab.reference.honest import honest_attention, honest_attention_backward
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "false_failures.py"
-ALLOWED = {"float16": 1e-2, "float32": 1e-5}
+ALLOWED = {"float16": 1e-2, "float32": 2e-5}
 
 
 def call(N_q=24, N_k=37, D=16, dtype="float16", causal=False, H=2, H_kv=2, size=1.0, seed=0):
@@ -187,7 +187,7 @@ def test_no_honest_answer_means_exact():
     limits = numerics.limits(reference, [], {}, torch.float32)
     found = numerics.compare({"n": 7, "y": torch.tensor([1.0, 2.0])}, reference, limits)
     assert [f.status for f in found] == ["wrong", "pass"]
-    assert found[0].sentence == "n is off by 1, not exactly equal"
+    assert found[0].sentence == "n is off by 1, and must be exactly equal"
 
 
 def test_fp8_band_refuses_too_small_an_error():

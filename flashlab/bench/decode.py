@@ -15,9 +15,12 @@ CELLS = ((1, 32, 8192), (1, 32, 65536), (1, 8, 65536), (16, 32, 8192))  # B, H, 
 
 
 def splits(B: int, H: int, N: int) -> int:
-    """Parts of the keys: enough programs for eight on each SM, none under 256 keys."""
+    """Parts of the keys: enough programs for eight on each SM, none under 256 keys, 32 at most.
+
+    The merge has one program a head: with more parts it is what takes the time.
+    """
     programs = 8 * torch.cuda.get_device_properties(0).multi_processor_count
-    return max(1, min(programs // (B * H), N // 256))
+    return max(1, min(programs // (B * H), N // 256, 32))
 
 
 def cell(ours: Callable, B: int, H: int, N: int) -> dict:

@@ -241,16 +241,15 @@ def flash2_backward(
     shrink = max(1, BLOCK_D * q.element_size() ** 2 // 512)  # long rows, fp32: registers run out
     half = 1 if roomy(q) else 2
     passing, kept = max(16, BLOCK_M // shrink), max(16, BLOCK_N // shrink // half)
-    shared = {"D": D, "BLOCK_D": BLOCK_D}
     flash2_bwd_delta_kernel[(triton.cdiv(N_q, passing) * B * H,)](
-        o, do, delta, *o.stride(), *do.stride(), H, N_q, BLOCK_M=passing, **shared, num_warps=4,
+        o, do, delta, *o.stride(), *do.stride(), H, N_q, D, passing, BLOCK_D, num_warps=4,
     )  # fmt: skip
     strides = [n for x in (q, k, v, do, lse) for n in x.stride()]
-    shared |= {
-        "CAUSAL": causal,
+    shared = {
+        "D": D, "BLOCK_D": BLOCK_D, "CAUSAL": causal,
         "num_warps": 8 if kept > 64 or half == 2 else 4,  # 16 rows of what stays for each warp
         "num_stages": 3 if shrink == half == 1 else 1,  # load two tiles ahead where there is room
-    }
+    }  # fmt: skip
     flash2_bwd_dkdv_kernel[(triton.cdiv(N_k, kept) * B * H_kv,)](
         q, k, v, do, lse, delta, dk, dv, *strides, *dk.stride(), *dv.stride(),
         H, H_kv, N_q, N_k, scale, BLOCK_M=passing, BLOCK_N=kept, **shared,

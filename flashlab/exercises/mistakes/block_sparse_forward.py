@@ -9,8 +9,9 @@ _START = "start_n = tile * BLOCK_N"
 _NEXT = "tile = tl.load(list_row + (i + 1) * stride_tn, mask=i + 1 < count, other=0)"
 _K = "k = load_tile(k_ptrs, mask_kv, TAIL or D < BLOCK_D)"
 _V = "v = load_tile(v_ptrs, mask_kv, TAIL or D < BLOCK_D)"
-_DOT = 's = scale_log2 * tl.dot(q, tl.trans(k), input_precision="ieee")'
 _WHERE = 's = tl.where(mask_n[None, :], s, float("-inf"))'
+_DOT = 's = tl.dot(q, tl.trans(k), input_precision="ieee")'
+_P = "p = tl.exp2(scale_log2 * s - m_new[:, None])"
 _SUM = "l_i = alpha * l_i + tl.sum(p, 1)"
 _ACC = 'acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")'
 _LSE = "lse = m_i * LN2 + tl.log(l_safe)"
@@ -210,7 +211,7 @@ SCORES = (
     Mistake(
         "scale-missing",
         _DOT,
-        's = tl.dot(q, tl.trans(k), input_precision="ieee")',
+        f"{_DOT} / scale_log2",
         "one-tile",
         "wrong",
         "The scores are not scaled: scale_log2 is never used.",
@@ -225,8 +226,8 @@ SCORES = (
     ),
     Mistake(
         "natural-exp",
-        "p = tl.exp2(s - m_new[:, None])",
-        "p = tl.exp(s - m_new[:, None])",
+        _P,
+        _P.replace("exp2", "exp"),
         "one-tile",
         "wrong",
         "exp is used on scores in base 2: take exp2.",
