@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flashlab.pipeline.errors import PipelineError
-from flashlab.pipeline.sm import SM, Barrier, Known, Op
+from flashlab.pipeline.phases import Known
+from flashlab.pipeline.sm import SM, Barrier, Op
 
 
 @dataclass(eq=False)

@@ -7,7 +7,9 @@ from flashlab.pipeline import consumer as consumers
 from flashlab.pipeline.errors import PipelineError
 from flashlab.pipeline.machine import Machine
 from flashlab.pipeline.memory import Memory
-from flashlab.pipeline.sm import SM, Barrier, Known, Op, merge
+from flashlab.pipeline.phases import Known, Phases, merge
+from flashlab.pipeline.running import Running
+from flashlab.pipeline.sm import SM, Barrier, Op
 from flashlab.pipeline.timeline import Span, Timeline
 from flashlab.pipeline.units import Clock, InTurn, Job, Shared
 
@@ -49,37 +51,15 @@ def simulate(
     return Timeline(tuple(run.spans), max(ends, default=0.0), tiles)
 
 
-class Running:
-    """One program under way."""
-
-    def __init__(self, name: str, w: int, body: Any) -> None:
-        self.name, self.w, self.body = name, w, body
-        self.known: Known = {}
-        self.state = consumers.State(name)
-        self.op: Op | None = None  # what it waits in
-        self.since, self.steps, self.ended = 0.0, 0, False
-
-    @property
-    def who(self) -> str:
-        """How spans call it."""
-        return str(self.w) if self.w >= 0 else "producer"
-
-    @property
-    def line(self) -> tuple[str, int]:
-        """Where it stands: the yield of the innermost generator."""
-        body = self.body
-        while isinstance(body.gi_yieldfrom, Generator):
-            body = body.gi_yieldfrom
-        return body.gi_code.co_filename, body.gi_frame.f_lineno
-
-
 class Run:
     """The SM, its units, and the programs on it."""
 
     def __init__(self, machine: Machine, n_tiles: int, stages: int) -> None:
         self.machine, self.n_tiles, self.stages = machine, n_tiles, stages
         self.clock = Clock()
-        self.sm = SM(stages, machine.consumers)
+        self.made: list[Op] = []  # operations that nobody has yielded yet
+        self.sm = SM(stages, machine.consumers, lambda op: self.made.append(op))
+        self.phases: dict[Barrier, Phases] = {}
         self.memory = Memory(self.sm, n_tiles, stages)
         self.tma = InTurn(self.clock)
         one = machine.arbitration == "one at a time"
@@ -109,8 +89,7 @@ class Run:
             try:
                 value = next(program.body)
             except StopIteration:
-                self.sm.rest()
-                program.ended = True
+                program.check_end(self._made())
                 return
             program.steps += 1
             if program.steps > MOST_OPERATIONS * (self.n_tiles + self.stages + 1):
@@ -120,7 +99,7 @@ class Run:
                     f"{self.n_tiles} tiles; does its loop end?",
                     program.line,
                 )
-            op = self.sm.take(value, program.name, program.line)
+            op = program.take(value, self._made())
             if not getattr(self, f"_{op.name}")(program, op, *op.args):
                 program.op, program.since = op, self.clock.now
                 return
@@ -134,7 +113,7 @@ class Run:
         stuck = [(p, barrier, phase) for p, barrier, phase in self.waiting]
         if stuck:
             said = "; ".join(
-                f"{p.name} waits for phase {phase} of {barrier} ({barrier.arrived} of "
+                f"{p.name} waits for phase {phase} of {barrier} ({self._of(barrier).arrived} of "
                 f"{barrier.count} arrivals, line {p.op.where[1]})"
                 for p, barrier, phase in stuck
             )
@@ -148,7 +127,15 @@ class Run:
         """What keeps a span when it ends."""
         return lambda start, end: self.spans.append(Span(who.who, unit, what, tile, start, end))
 
+    def _made(self) -> list[Op]:
+        """What was made since the last look."""
+        made, self.made = self.made, []
+        return made
+
     # Barriers
+
+    def _of(self, barrier: Barrier) -> Phases:
+        return self.phases.setdefault(barrier, Phases(barrier.count))
 
     def _wait(self, program: Running, op: Op, barrier: Any, phase: Any) -> bool:
         self._is_barrier(op, barrier)
@@ -156,10 +143,11 @@ class Run:
             raise PipelineError(
                 "contract", f"a phase is 0 or 1, not {phase!r}: take its parity, & 1", op.where
             )
-        if not barrier.passes(phase):
+        phases = self._of(barrier)
+        if not phases.passes(phase):
             self.waiting.append((program, barrier, phase))
             return False
-        merge(program.known, barrier.ready)
+        merge(program.known, phases.ready)
         return True
 
     def _arrive(self, program: Running, op: Op, barrier: Any) -> bool:
@@ -170,18 +158,20 @@ class Run:
         return True
 
     def _arrived(self, barrier: Barrier, known: Known) -> None:
-        if not barrier.arrive(known):
+        phases = self._of(barrier)
+        if not phases.arrive(known):
             return
-        for entry in [e for e in self.waiting if e[1] is barrier and barrier.passes(e[2])]:
+        for entry in [e for e in self.waiting if e[1] is barrier and phases.passes(e[2])]:
             self.waiting.remove(entry)
             self.clock.at(self.clock.now, lambda entry=entry: self._woken(*entry))
 
     def _woken(self, program: Running, barrier: Barrier, phase: int) -> None:
-        if not barrier.passes(phase):  # a whole phase has passed meanwhile
+        phases = self._of(barrier)
+        if not phases.passes(phase):  # a whole phase has passed meanwhile
             self.waiting.append((program, barrier, phase))
             return
         self._waited(program, barrier.name)
-        merge(program.known, barrier.ready)
+        merge(program.known, phases.ready)
         self.go(program)
 
     def _waited(self, program: Running, what: str) -> None:

@@ -1,46 +1,25 @@
 """What a program sees of the SM: barriers, and operations to yield."""
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from flashlab.pipeline.errors import PipelineError
 
-Known = dict[tuple, int]  # how many fills of a slot are full, or read by a consumer, for certain
 
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Barrier:
-    """An mbarrier in shared memory.
-
-    A phase is complete after ``count`` arrivals; then the next one begins. ``done`` phases are
-    complete. Whoever waits learns what those who arrived knew.
-    """
+    """A name for an mbarrier in shared memory; its phases are the simulator's."""
 
     name: str
     count: int
-    done: int = 0
-    arrived: int = 0
-    ready: Known = field(default_factory=dict)
-    coming: Known = field(default_factory=dict)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return self.name
 
-    def passes(self, phase: int) -> bool:
-        """Whether a wait for the phase of that parity goes on: the current one has the other."""
-        return self.done & 1 != phase
-
-    def arrive(self, known: Mapping[tuple, int]) -> bool:
-        """Count an arrival; True if it completes a phase."""
-        merge(self.coming, known)
-        self.arrived += 1
-        if self.arrived < self.count:
-            return False
-        self.done, self.arrived = self.done + 1, 0
-        merge(self.ready, self.coming)
-        return True
+    def __repr__(self) -> str:
+        return f"sm.{self.name}"
 
 
 class Barriers(tuple):
@@ -61,12 +40,6 @@ def _barriers(name: str, number: int, count: int) -> Barriers:
     return Barriers(Barrier(f"{name}[{i}]", count) for i in range(number))
 
 
-def merge(into: Known, more: Mapping[tuple, int]) -> None:
-    """Keep the larger of two counts."""
-    for key, value in more.items():
-        into[key] = max(into.get(key, 0), value)
-
-
 @dataclass(frozen=True, eq=False)
 class Op:
     """An operation that a program yields, and the line that made it."""
@@ -85,21 +58,35 @@ class SM:
     Args:
         stages: Slots of shared memory for tiles of K, and as many for tiles of V.
         consumers: Warpgroups that compute.
+        note: Called with every operation that is made.
 
     ``k_full[slot]`` completes a phase whenever a load of K into that slot is there, ``v_full``
     for V. ``k_empty[slot]`` and ``v_empty[slot]`` do after an arrival of every consumer,
     ``turn[w]`` after one arrival, ``together`` after an arrival of every consumer.
     """
 
-    def __init__(self, stages: int, consumers: int) -> None:
-        self.consumers = consumers
-        self.k_full = _barriers("k_full", stages, 1)
-        self.v_full = _barriers("v_full", stages, 1)
-        self.k_empty = _barriers("k_empty", stages, consumers)
-        self.v_empty = _barriers("v_empty", stages, consumers)
-        self.turn = _barriers("turn", consumers, 1)
-        self.together = Barrier("together", consumers)
-        self.made: list[Op] = []  # operations that nobody has yielded yet
+    consumers: int
+    k_full: Barriers
+    v_full: Barriers
+    k_empty: Barriers
+    v_empty: Barriers
+    turn: Barriers
+    together: Barrier
+
+    def __init__(self, stages: int, consumers: int, note: Callable[[Op], None]) -> None:
+        self.__dict__.update(
+            consumers=consumers,
+            k_full=_barriers("k_full", stages, 1),
+            v_full=_barriers("v_full", stages, 1),
+            k_empty=_barriers("k_empty", stages, consumers),
+            v_empty=_barriers("v_empty", stages, consumers),
+            turn=_barriers("turn", consumers, 1),
+            together=Barrier("together", consumers),
+            _note=note,
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"sm.{name} cannot be set: programs act by yielding operations")
 
     def wait(self, barrier: Barrier, phase: int) -> Op:
         """Go on when the phase of parity ``phase`` (0 or 1) is complete."""
@@ -140,32 +127,5 @@ class SM:
     def _op(self, name: str, *args: Any) -> Op:
         caller = sys._getframe(2)
         op = Op(name, args, (caller.f_code.co_filename, caller.f_lineno))
-        self.made.append(op)
+        self._note(op)
         return op
-
-    def take(self, value: Any, who: str, where: tuple[str, int] | None = None) -> Op:
-        """The operation that a program yielded at ``where``.
-
-        Raises:
-            PipelineError: it is none, or another one was made and not yielded.
-        """
-        made, self.made = self.made, []
-        for op in made:
-            if op is not value:
-                raise PipelineError(
-                    "contract",
-                    f"{op} is made and not yielded, so it does nothing: write yield {op}",
-                    op.where,
-                )
-        if not isinstance(value, Op):
-            raise PipelineError(
-                "contract",
-                f"{who} yielded {value!r}; expected an operation such as sm.wait(...)",
-                where,
-            )
-        return value
-
-    def rest(self) -> None:
-        """A program ended: nothing may be left that was made and not yielded."""
-        if self.made:
-            self.take(None, "")
