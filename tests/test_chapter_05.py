@@ -121,9 +121,11 @@ def test_the_editor_follows_its_squares_and_its_list():
     shown = parts(box, ipywidgets.HTML)[-1]
     buttons = parts(box, ipywidgets.ToggleButton)
     start, length, _ = parts(box, ipywidgets.SelectionSlider)
-    assert [b.tooltip for b in buttons][:9:8] == ["queries 0, keys 0", "queries 1, keys 0"]
+    assert buttons[7].tooltip == "queries 0, keys 7: dropped"
+    assert buttons[8].tooltip == "queries 1, keys 0: kept" and not buttons[7].description
     assert shown.value == editor.at().figure()
     buttons[7].value = True
+    assert buttons[7].tooltip == "queries 0, keys 7: kept"
     assert editor.mask[0, 0, 7] and editor.mask.sum() == sum(b.value for b in buttons)
     assert shown.value == sparse_pattern.draw(editor.squares, 4096, 64).figure()
     length.value = 1024

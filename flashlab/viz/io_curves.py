@@ -13,7 +13,7 @@ FP16 = 2
 RULE = "as large as M allows"
 TILES = {"64 x 64": (64, 64), "128 x 64": (128, 64), "128 x 128": (128, 128)}
 WAYS = {  # way -> colour, mark, what a reader calls it
-    "standard": ("grey", "square", "standard, three kernels"),
+    "standard": ("soft", "square", "standard, three kernels"),
     "flash1": ("orange", "circle", "flash, keys outside"),
     "flash2": ("blue", "diamond", "flash, queries outside"),
 }
@@ -79,7 +79,7 @@ def picture(N: int, D: int, sram: int, tiles: str) -> Picture:
     totals = [c.total(way) / 1e6 for c in curves.values() for way in WAYS]
     terms = {kb: FP16 * bounds.theta("flash", N, D, elements(kb)) / 1e6 for kb in SAMPLES}
     low, high = floor(log10(min(*totals, *terms.values()))), ceil(log10(max(totals)))
-    x, y = chart.LogAxis(0, 3, 70, WIDTH - 20), chart.LogAxis(low, high, HEIGHT - 56, 56)
+    x, y = chart.LogAxis(0, 3, 86, WIDTH - 20), chart.LogAxis(low, high, HEIGHT - 56, 56)
     parts = [chart.log_grid(x, y, "M, what fits on chip, KB", "MB moved")]
     parts += [_line(x, y, terms, "soft", "4 4")]
     for number, (way, (colour, shape, name)) in enumerate(WAYS.items()):
@@ -97,8 +97,7 @@ def picture(N: int, D: int, sram: int, tiles: str) -> Picture:
 
 def _line(x: chart.LogAxis, y: chart.LogAxis, points: dict, colour: str, dashes: str = "") -> str:
     places = " ".join(f"{x.at(kb):.1f},{y.at(mb):.1f}" for kb, mb in points.items())
-    stroke = "soft" if colour == "grey" else colour
-    look = f"fill:none;stroke:var(--fl-{stroke});stroke-width:{1.5 if dashes else 3}"
+    look = f"fill:none;stroke:var(--fl-{colour});stroke-width:{1.5 if dashes else 3}"
     return f'<polyline points="{places}" stroke-dasharray="{dashes or "none"}" style="{look}"/>'
 
 
@@ -126,6 +125,8 @@ def _caption(now: Io, D: int, M: int, tiles: str) -> str:
 
 
 def _times(ratio: float) -> str:
+    if 0.95 < ratio < 1.05:
+        return "about as many bytes"
     return f"{ratio:.1f} times fewer bytes" if ratio >= 1 else f"{1 / ratio:.1f} times more bytes"
 
 

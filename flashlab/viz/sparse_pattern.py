@@ -125,17 +125,17 @@ class PatternEditor(explorer.Explorer):
         box = super().widget()
         page, sliders, shown = box.children
         start, *sizes = sliders.children
-        shape = widgets.Layout(width="34px", height="28px", margin="1px", padding="0")
+        shape = {"width": "34px", "height": "28px", "margin": "1px", "padding": "0"}
         buttons = [
-            widgets.ToggleButton(value=bool(keep), tooltip=_place(at), layout=shape)
-            for at, keep in enumerate(self.squares.flatten().tolist())
+            widgets.ToggleButton(value=keep, layout=widgets.Layout(**shape))
+            for keep in self.squares.flatten().tolist()
         ]
 
         def redraw(_: Any = None) -> None:
-            for button in buttons:
-                button.description, button.button_style = (
-                    ("x", "info") if button.value else ("", "")
-                )
+            for at, button in enumerate(buttons):
+                button.button_style = "info" if button.value else ""
+                button.layout.border = "none" if button.value else "2px dashed grey"
+                button.tooltip = _place(at, button.value)
             kept = [button.value for button in buttons]
             self.squares = torch.tensor(kept).view(SIDE, SIDE)
             shown.value = draw(self.squares, *(slider.value for slider in sizes)).figure()
@@ -156,8 +156,9 @@ class PatternEditor(explorer.Explorer):
         return box
 
 
-def _place(at: int) -> str:
-    return f"queries {at // SIDE}, keys {at % SIDE}"
+def _place(at: int, on: bool) -> str:
+    """What a reader of the screen hears of a square, which has no text of its own."""
+    return f"queries {at // SIDE}, keys {at % SIDE}: {'kept' if on else 'dropped'}"
 
 
 def _from_pattern(name: str, N: int, D: int) -> Picture:

@@ -87,6 +87,27 @@ def test_a_saved_chapter_shows_its_explorer_without_a_run(lab):
     expect(again).not_to_contain_text("model not found")
 
 
+def test_a_square_of_a_pattern_is_pressed_and_its_kernel_counted(lab):
+    lab.open("chapters/05_counting_io.ipynb")
+    lab.use_theme("light")
+    lab.run("imports")
+    editor = lab.run("sparse-editor")
+    expect(editor.locator("figcaption")).to_contain_text("44 % of the tiles")
+    square = editor.get_by_role("button", name="queries 0, keys 7: dropped")
+    square.focus()
+    before = lab.cells().count()
+    for key in ("x", "Space"):
+        lab.page.keyboard.press(key)
+    expect(editor.get_by_role("button", name="queries 0, keys 7: kept")).to_be_visible()
+    editor.get_by_role("button", name="queries 0, keys 6: dropped").click()
+    expect(editor.locator("figcaption")).to_contain_text("47 % of the tiles")
+    assert lab.cells().count() == before
+    lab.screenshot("pattern-light", editor)
+    expect(lab.run("sparse-count")).to_contain_text("47 % of the tiles")
+    lab.use_theme("dark")
+    lab.screenshot("pattern-dark", lab.cell("sparse-editor"))
+
+
 def test_a_quiz_gives_a_reason_and_keeps_what_was_right(lab, lab_workspace):
     quiz = quizzes.quiz("flash-forward")
     wrong, right = quiz.questions[0].wrong[0], quiz.questions[0].answer()
