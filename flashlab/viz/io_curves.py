@@ -10,7 +10,7 @@ from flashlab.viz.memory_ladder import amount
 from flashlab.viz.picture import Picture, svg
 
 FP16 = 2
-RULE = "as large as M allows"
+RULE = "largest in M"
 TILES = {"64 x 64": (64, 64), "128 x 64": (128, 64), "128 x 128": (128, 128)}
 WAYS = {  # way -> colour, mark, what a reader calls it
     "standard": ("soft", "square", "standard, three kernels"),

@@ -17,8 +17,8 @@ SIDE, BLOCK, FP16 = 8, 128, 2  # squares of the grid; rows and keys of the kerne
 PATTERNS = {  # row, column -> is the square kept
     "all": lambda i, j: True,
     "causal": lambda i, j: j <= i,
-    "neighbours": lambda i, j: abs(i - j) <= 1,
-    "neighbours and first": lambda i, j: abs(i - j) <= 1 or j == 0,
+    "near": lambda i, j: abs(i - j) <= 1,
+    "near and first": lambda i, j: abs(i - j) <= 1 or j == 0,
     "every second": lambda i, j: (i + j) % 2 == 0,
     "a quarter": lambda i, j: (i + 3 * j) % 4 == 0,
     "none": lambda i, j: False,
@@ -105,9 +105,9 @@ class PatternEditor(explorer.Explorer):
     """Squares to press, patterns to start from; ``squares`` is what stands there now."""
 
     def __init__(self) -> None:
-        self.squares = pattern("neighbours and first")
+        self.squares = pattern("near and first")
         controls = (
-            Control("name", "start from", list(PATTERNS), "neighbours and first"),
+            Control("name", "start from", list(PATTERNS), "near and first"),
             Control("N", "sequence length N", [1024, 4096, 16384], 4096, "{:,}".format),
             Control("D", "head dimension D", [64, 128], 64),
         )
