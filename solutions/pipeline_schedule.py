@@ -51,11 +51,13 @@ def consumer(sm, w, n_tiles, stages):
             yield sm.softmax(tile)  # while the tensor cores multiply with V
         ### END SOLUTION
 
-        # 6. When P V is there too, its accumulator may be touched
-        ### BEGIN SOLUTION 6: wait for all products; give V back; rescale for tile
+        # 6. When P V is there too, V may go back
+        ### BEGIN SOLUTION 6: wait for all products; give the V of last back
         yield sm.wait_products(0)
         if last >= 0:
             yield sm.arrive(sm.v_empty[last_slot])
+        ### END SOLUTION
+
+        # Given: nothing adds to the accumulator now, so it may be rescaled
         if tile < n_tiles:
             yield sm.rescale(tile)
-        ### END SOLUTION

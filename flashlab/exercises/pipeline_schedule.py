@@ -155,8 +155,8 @@ EXERCISE = Exercise(
         "wait, waits at empty for the other parity.",
         "Per round a consumer starts Q K of tile t and then P V of tile t - 1. wait_products(1) "
         "comes back when only the second still runs: the scores are there. Pass the turn, give K "
-        "back, take the softmax; P V runs underneath. Only after wait_products(0) may V go back "
-        "and the accumulator be rescaled.",
+        "back, take the softmax; P V runs underneath. Only after wait_products(0) may V go "
+        "back.",
         "Turns: yield sm.wait(sm.turn[w], tile & 1 ^ (w == 0)) at the top, "
         "yield sm.arrive(sm.turn[(w + 1) % sm.consumers]) once the scores are there, in every "
         "round, also in the last one, which has no Q K.",
@@ -167,7 +167,7 @@ EXERCISE = Exercise(
         "Wait for this warpgroup's turn",
         "Start both products of the round",
         "When the scores are there, let the next warpgroup begin",
-        "When P V is there too, its accumulator may be touched",
+        "When P V is there too, V may go back",
     ),
     minutes=50,
     functions=("producer", "consumer"),

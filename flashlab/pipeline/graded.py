@@ -36,7 +36,8 @@ def run(
     if limit is not None and timeline.cycles > limit:
         raise PipelineError(
             "timeout",
-            f"{n_tiles} tiles take {timeline.cycles:,.0f} clocks and may take {limit:,}: the "
-            f"tensor cores are busy {100 * timeline.busy('tensor'):.0f} % of the time",
+            f"{n_tiles} tiles may take {limit:,} clocks and take "
+            f"{100 * (timeline.cycles / limit - 1):.0f} % more: the tensor cores are busy "
+            f"{100 * timeline.busy('tensor'):.0f} % of the time",
         )
-    return {f"warpgroup {w}": list(tiles) for w, tiles in enumerate(timeline.tiles)}
+    return {f"tiles of warpgroup {w}": list(tiles) for w, tiles in enumerate(timeline.tiles)}

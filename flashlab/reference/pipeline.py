@@ -102,4 +102,4 @@ def pipeline_schedule(
         limit: clocks that a run may take; not looked at.
     """
     timeline = simulate(producer, consumer, Machine(**machine), n_tiles=n_tiles, stages=stages)
-    return {f"warpgroup {w}": list(tiles) for w, tiles in enumerate(timeline.tiles)}
+    return {f"tiles of warpgroup {w}": list(tiles) for w, tiles in enumerate(timeline.tiles)}

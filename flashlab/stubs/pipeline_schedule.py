@@ -31,6 +31,10 @@ def consumer(sm, w, n_tiles, stages):
         # Step 5: wait for Q K alone, pass the turn; give K back and take the softmax
         raise NotImplementedError("Step 5 is not written yet")
 
-        # 6. When P V is there too, its accumulator may be touched
-        # Step 6: wait for all products; give V back; rescale for tile
+        # 6. When P V is there too, V may go back
+        # Step 6: wait for all products; give the V of last back
         raise NotImplementedError("Step 6 is not written yet")
+
+        # Given: nothing adds to the accumulator now, so it may be rescaled
+        if tile < n_tiles:
+            yield sm.rescale(tile)

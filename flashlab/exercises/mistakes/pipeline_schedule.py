@@ -231,7 +231,7 @@ CONSUMER = (
         "            yield sm.wait_products(0)\n",
         "overlap",
         "timeout",
-        "softmax waits for P V too: wait_products(1) lets it run underneath.",
+        "The softmax waits for P V too: wait_products(1) lets that run underneath.",
     ),
 )
 TURNS = (
