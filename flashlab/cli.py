@@ -27,6 +27,8 @@ BENCHES = {
     "flash2_backward": "backward",
     "split_kv_decode": "decode",
     "varlen_forward": "varlen",
+    "decode_splits": "decode_splits",
+    "dispatch": "dispatch",
 }
 
 

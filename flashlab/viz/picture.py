@@ -8,6 +8,7 @@ from html import escape
 from flashlab.viz import palette
 
 SCOPE = ".flashlab-picture"
+SENTENCE, _LONG = 32, ' class="fl-long"'  # a longer cell of a table may break its line
 _RULES = """
 {r}{{margin:4px 0;max-width:760px;font:14px/1.5 system-ui,sans-serif;color:var(--fl-ink)}}
 {r} svg{{display:block;width:100%;height:auto}}
@@ -18,6 +19,7 @@ _RULES = """
 {r} table th,{r} table td{{text-align:right;padding:3px 12px 3px 0;border:0;background:none;
 border-top:1px solid var(--fl-line);font-variant-numeric:tabular-nums;white-space:nowrap}}
 {r} table th:first-child,{r} table td:first-child{{text-align:left}}
+{r} table td.fl-long{{white-space:normal;text-align:left}}
 {r} table tr{{background:none}}
 {r} th{{color:var(--fl-soft);font-weight:600}}
 """
@@ -48,7 +50,10 @@ class Picture:
         body = ""
         for number, row in enumerate(self.rows):
             kind = "td" if number else "th"
-            cells = "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in row)
+            cells = "".join(
+                f"<{kind}{_LONG if len(cell) > SENTENCE else ''}>{escape(cell)}</{kind}>"
+                for cell in row
+            )
             body += f"<tr>{cells}</tr>"
         table = f"<table>{body}</table>" if body else ""
         return (
