@@ -9,7 +9,7 @@ import torch
 
 from flashlab import memory, sources
 from flashlab.bench import backward, records
-from flashlab.viz import backward_speed, backward_walk, kept_memory
+from flashlab.viz import backward_walk, kept_memory, pass_speed
 from flashlab.worked import plain, rabe_staats
 
 
@@ -139,11 +139,11 @@ def test_chunks_hold_less_than_a_matrix():
 def test_the_record_has_the_benchs_form_and_the_rates_that_were_noted():
     record = records.load("flash2_backward")
     assert {"card", "date", "torch", "triton"} <= set(record["facts"])
-    cells = [(r["D"], backward_speed.causal(r), r["N"]) for r in record["rows"]]
+    cells = [(r["D"], pass_speed.causal(r, "flash2_backward"), r["N"]) for r in record["rows"]]
     assert cells == backward.GRID
     for row in record["rows"]:
         convention = 10 * row["B"] * row["H"] * row["N"] ** 2 * row["D"]
-        assert row["work"] == convention / (2 if backward_speed.causal(row) else 1)
+        assert row["work"] == convention / (2 if pass_speed.causal(row, "flash2_backward") else 1)
         assert row["B"] * row["N"] == backward.TOKENS and row["H"] * row["D"] == backward.WIDTH
         assert {"ours", "sdpa flash", "cudnn"} <= set(row["ms"])
 
@@ -152,7 +152,7 @@ def test_the_chapters_words_on_speed_and_memory_are_true():
     cells = chapter()
     assert "cuDNN's uses what Hopper has, and is ahead" in cells["speed-explain"]
     for row in records.load("flash2_backward")["rows"]:
-        rates = backward_speed.rates(row)
+        rates = pass_speed.rates(row)
         assert rates["sdpa flash"] < rates["ours"] < rates["cudnn"]
     assert "two and a half times as high" in cells["keeps-explorer-explain"]
     plainly, dropped = (
@@ -165,7 +165,7 @@ def test_speeds_are_drawn_with_whatever_was_measured():
     record = json.loads(json.dumps(records.load("flash2_backward")))
     for row in record["rows"]:
         row["ms"] |= {"standard": 10 * row["ms"]["ours"], "flex": math.nan}
-    explorer = backward_speed.backward_speed(record)
+    explorer = pass_speed.pass_speed(record)
     (control,) = explorer.controls
     assert list(control.values) == ["D 128, full", "D 128, causal", "D 64, full", "D 64, causal"]
     for which in control.values:
@@ -174,4 +174,4 @@ def test_speeds_are_drawn_with_whatever_was_measured():
         assert "Flex" not in repr(picture) and "nan" not in picture.svg
         assert "standard, five kernels" in repr(picture)
     with pytest.raises(ValueError, match="--out FILE"):
-        backward_speed.backward_speed({**record, "rows": []})
+        pass_speed.pass_speed({**record, "rows": []})

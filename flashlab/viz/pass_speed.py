@@ -1,4 +1,4 @@
-"""The figures of ``flashlab bench flash2_backward``: rates beside each other, no GPU needed."""
+"""Rates of a pass beside each other, from ``flashlab bench flash2_forward`` or ``_backward``."""
 
 import math
 from typing import Any
@@ -14,6 +14,10 @@ NAMES = {  # a version beside ours -> what a reader calls it
     "cudnn": "SDPA, cuDNN",
     "flex": "FlexAttention",
     "standard": "standard, five kernels",
+}
+PASSES = {  # the bench -> what it times, and the FLOPs of the convention over B H N^2 D
+    "flash2_forward": ("forward", 4),
+    "flash2_backward": ("backward", 10),
 }
 FILLS = {"ours": "orange", "standard": "grey"}  # other versions are blue
 
@@ -31,19 +35,20 @@ def _called(name: str) -> str:
     return "this course" if name == "ours" else NAMES.get(name, name)
 
 
-def causal(row: dict[str, Any]) -> bool:
+def causal(row: dict[str, Any], slug: str) -> bool:
     """Whether a row is of a causal mask: then the convention counts half of the FLOPs."""
-    return row["work"] < 10 * row["B"] * row["H"] * row["N"] ** 2 * row["D"]
+    return row["work"] < PASSES[slug][1] * row["B"] * row["H"] * row["N"] ** 2 * row["D"]
 
 
-def setting(row: dict[str, Any]) -> str:
+def setting(row: dict[str, Any], slug: str) -> str:
     """What the rows of one picture have in common."""
-    return f"D {row['D']}, {'causal' if causal(row) else 'full'}"
+    return f"D {row['D']}, {'causal' if causal(row, slug) else 'full'}"
 
 
 def picture(record: dict[str, Any], which: str) -> Picture:
     """Bars of TFLOP/s by version, a group for each N."""
-    rows = [row for row in record["rows"] if setting(row) == which]
+    slug = record["slug"]
+    rows = [row for row in record["rows"] if setting(row, slug) == which]
     y, parts = 6, []
     most = max(rate for row in rows for rate in rates(row).values())
     for row in rows:
@@ -57,22 +62,23 @@ def picture(record: dict[str, Any], which: str) -> Picture:
             ]
             y += BAR
         y += 12
-    caption, title = _caption(rows[-1]), f"Backward pass, fp16: {versions(record['facts'])}"
+    caption = f"{which}, {_caption(rows[-1], slug)}"
+    title = f"{PASSES[slug][0].capitalize()} pass, fp16: {versions(record['facts'])}"
     drawing = svg(WIDTH, y, f"Bars of TFLOP/s. {caption}", "".join(parts))
     return Picture(title, drawing, caption, _table(rows))
 
 
-def _caption(longest: dict[str, Any]) -> str:
+def _caption(longest: dict[str, Any], slug: str) -> str:
     found = rates(longest)
     near = " and ".join(
         f"{found['ours'] / rate:.2f} times that of {_called(name)}"
         for name, rate in found.items()
         if name != "ours"
     )
-    size = f"N = {longest['N']:,}"
+    name, flops = PASSES[slug]
     return (
-        f"{setting(longest)}, TFLOP/s, where a backward pass counts 10 B H N^2 D FLOPs, half "
-        f"under a causal mask. At {size} the speed of the course's backward pass is {near}."
+        f"TFLOP/s, where a {name} pass counts {flops} B H N^2 D FLOPs, half under a causal mask. "
+        f"At N = {longest['N']:,} the speed of the course's {name} pass is {near}."
     )
 
 
@@ -87,19 +93,18 @@ def _table(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     return table
 
 
-def backward_speed(record: dict[str, Any]) -> Explorer:
+def pass_speed(record: dict[str, Any]) -> Explorer:
     """A record's figures, one head dimension and mask at a time.
 
     Raises:
         ValueError: the record holds no rows.
     """
+    slug = record["slug"]
     if not record["rows"]:
-        raise ValueError(
-            "the record holds no rows: run `flashlab bench flash2_backward --out FILE`"
-        )
-    settings = list(dict.fromkeys(setting(row) for row in record["rows"]))
+        raise ValueError(f"the record holds no rows: run `flashlab bench {slug} --out FILE`")
+    settings = list(dict.fromkeys(setting(row, slug) for row in record["rows"]))
     return Explorer(
-        "Backward pass, measured",
+        f"{PASSES[slug][0].capitalize()} pass, measured",
         lambda which: picture(record, which),
         (Control("which", "sizes", settings, settings[0]),),
     )
