@@ -10,7 +10,7 @@ import torch
 from flashlab import hardware, kernels, sources
 from flashlab.bench import records, sparse
 from flashlab.iocount import bounds, count_io
-from flashlab.viz import io_curves, l2_reuse, sparse_pattern
+from flashlab.viz import io_curves, l2_reuse, loop_orders, sparse_pattern
 
 
 def chapter() -> dict[str, str]:
@@ -47,6 +47,16 @@ def test_the_curves_say_when_tiles_do_not_fit_and_when_tiling_does_not_pay():
     assert explorer.at().caption.count("fewer bytes") == 2
     row = {cells[0]: cells for cells in explorer.at().rows}["flash, keys outside"]
     assert row[1] == "64 x 200" and row[5] == "-"
+
+
+def test_the_orders_move_what_the_chapter_says():
+    call, said = chapter()["rounds"], chapter()["rounds-explain"]
+    N, D, block = map(int, re.findall(r"\d+", call))
+    keys, queries = (order[-1].totals for order in loop_orders.visits(N, D, block, block))
+    assert "64 KB" in chapter()["rule"] and N * D * 2 == 64 << 10
+    assert (keys["load Q"], keys["load K, V"]) == (256 << 10, 128 << 10)
+    assert queries["load K, V"] == 512 << 10
+    assert all(f"{kb} KB" in said for kb in (256, 128, 512))
 
 
 def test_the_l2_lets_through_what_a_walk_by_hand_does():
