@@ -130,7 +130,7 @@ def block_sparse_fwd_kernel(
             ### END SOLUTION
 
             # 4. Weigh and accumulate
-            ### BEGIN SOLUTION 4: scores are scale_log2 * s; update m_i (base 2), l_i, acc, no division
+            ### BEGIN SOLUTION 4: update m_i, l_i and acc (a sum) for scores scale_log2 * s, base 2
             m_new = tl.maximum(m_i, scale_log2 * tl.max(s, 1))  # finite: every tile has a key
             alpha = tl.exp2(m_i - m_new)
             p = tl.exp2(scale_log2 * s - m_new[:, None])  # product and difference are one fma

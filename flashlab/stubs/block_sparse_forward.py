@@ -94,11 +94,10 @@ def block_sparse_fwd_kernel(
     last = tl.load(list_row + (count - 1) * stride_tn, mask=count > 0, other=-1)
     whole = count - ((last + 1) * BLOCK_N > N_k).to(tl.int32)
 
-    # Given: the queries and the running state; acc is divided once, at the end. q takes the sign of
-    # the scale: the largest s is the largest score
+    # Given: the queries and the running state; acc is divided once, at the end
     q = tl.load(q_ptrs, mask=mask_q, other=0.0)  # [BLOCK_M, BLOCK_D], once per program
     if NEGATIVE:
-        q = -q
+        q = -q  # the largest s is the largest score
     m_i = tl.full([BLOCK_M], float("-inf"), tl.float32)  # largest score so far, in base 2
     l_i = tl.zeros([BLOCK_M], tl.float32)  # sum of the weights so far
     acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)  # sum of weights times v so far
@@ -118,7 +117,7 @@ def block_sparse_fwd_kernel(
             tl.static_assert(False, "Step 3 is not written yet")
 
             # 4. Weigh and accumulate
-            # Step 4: scores in base 2 are scale_log2 * s; update m_i, l_i, acc (not divided)
+            # Step 4: update m_i, l_i and acc (a sum) for scores scale_log2 * s, base 2
             tl.static_assert(False, "Step 4 is not written yet")
 
     # 5. Finish and store
