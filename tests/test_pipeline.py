@@ -9,9 +9,9 @@ import pytest
 from flashlab import cli, exercises, grader
 from flashlab.pipeline import Machine, PipelineError, hopper, simulate
 from flashlab.pipeline.units import Clock, InTurn, Job, Shared
+from flashlab.reference import schedules
 from flashlab.reproduce import fa3_ablation
 from flashlab.viz import pipeline_timeline
-from flashlab.worked import schedules
 
 # Round numbers, so that times can be worked out by hand; two warpgroups.
 PLAIN = Machine(load=100, qk=10, pv=20, exp=40, before=4, after=6, rescale=5)

@@ -162,7 +162,7 @@ EXERCISE = Exercise(
         "round, also in the last one, which has no Q K.",
     ),
     steps=(
-        "Where this tile goes",
+        "Slots are filled in a ring, round after round",
         "Load K and V, each as soon as its slot is empty",
         "Wait for this warpgroup's turn",
         "Start both products of the round",

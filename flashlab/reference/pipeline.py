@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flashlab.pipeline import Machine, simulate
+from flashlab.reference import schedules
 
 
 def producer(sm, n_tiles, stages):
@@ -35,10 +36,7 @@ def producer(sm, n_tiles, stages):
     Source: mbarriers and TMA as in NVIDIA's PTX ISA; producer and consumers as in Shah et al.
         2024 (FlashAttention-3), section 3.1 and Algorithm 1.
     """
-    for tile in range(n_tiles):
-        for empty, load in ((sm.k_empty, sm.load_k), (sm.v_empty, sm.load_v)):
-            yield sm.wait(empty[tile % stages], tile // stages % 2 ^ 1)
-            yield load(tile, tile % stages)
+    yield from schedules.producer(sm, n_tiles, stages)
 
 
 def consumer(sm, w, n_tiles, stages):
@@ -69,26 +67,7 @@ def consumer(sm, w, n_tiles, stages):
 
     Source: Shah et al. 2024 (FlashAttention-3), sections 3.1 and 3.2, Algorithm 2.
     """
-    for tile in range(-1, n_tiles):
-        new = tile + 1
-        yield sm.wait(sm.turn[w], (new + (w == 0)) % 2)
-        if new < n_tiles:
-            yield sm.wait(sm.k_full[new % stages], new // stages % 2)
-            yield sm.qk(new, new % stages)
-        if tile >= 0:
-            yield sm.wait(sm.v_full[tile % stages], tile // stages % 2)
-            yield sm.pv(tile, tile % stages)
-        if new < n_tiles:
-            yield sm.wait_products(min(new, 1))
-        yield sm.arrive(sm.turn[(w + 1) % sm.consumers])
-        if new < n_tiles:
-            yield sm.arrive(sm.k_empty[new % stages])
-            yield sm.softmax(new)
-        yield sm.wait_products(0)
-        if tile >= 0:
-            yield sm.arrive(sm.v_empty[tile % stages])
-        if new < n_tiles:
-            yield sm.rescale(new)
+    yield from schedules.overlapped_in_turns(sm, w, n_tiles, stages)
 
 
 def pipeline_schedule(

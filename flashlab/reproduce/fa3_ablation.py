@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from flashlab.pipeline import hopper
+from flashlab.reference import schedules
 from flashlab.reproduce.table import Row, Table
-from flashlab.worked import schedules
 
 # Keys of a tile and warpgroups by D: the published kernels' own (Dao-AILab/flash-attention,
 # hopper/flash_fwd_launch_template.h of the first release), 2 slots for K and for V each.

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flashlab.pipeline import Timeline, hopper, simulate
+from flashlab.reference import schedules
 from flashlab.viz import chart
 from flashlab.viz.explorer import Control, Explorer
 from flashlab.viz.picture import Picture, svg
-from flashlab.worked import schedules
 
 LANES = {
     "tma": "loads (TMA)",

@@ -6,18 +6,18 @@ so the text tells them apart.
 
 from flashlab.exercise import Mistake
 
-_SLOT = "        slot = tile % stages\n"
-_PHASE = "        phase = tile // stages & 1  #"
+_SLOT = "    slot = tile % stages\n"
+_PHASE = "    phase = tile // stages & 1  #"
 _K_EMPTY = "        yield sm.wait(sm.k_empty[slot], phase ^ 1)  #"
 _V_EMPTY = "        yield sm.wait(sm.v_empty[slot], phase ^ 1)\n"
 _LOAD_K = "        yield sm.load_k(tile, slot)\n"
 _LOAD_V = "        yield sm.load_v(tile, slot)\n"
-_TURN = "        yield sm.wait(sm.turn[w], tile & 1 ^ first)\n"
+_TURN = "        yield sm.wait(sm.turn[w], tile & 1 ^ (w == 0))  #"
 _K_FULL = "            yield sm.wait(sm.k_full[slot], phase)\n"
 _QK = "            yield sm.qk(tile, slot)\n"
 _V_FULL = "            yield sm.wait(sm.v_full[last_slot], last_phase)\n"
-_SCORES = "            yield sm.wait_products(1 if last >= 0 else 0)  # P V may still run\n"
-_PASS_TURN = "        yield sm.arrive(sm.turn[after])\n"
+_SCORES = "            yield sm.wait_products(1 if tile > 0 else 0)  # P V may still run\n"
+_PASS_TURN = "        yield sm.arrive(sm.turn[(w + 1) % sm.consumers])\n"
 _LATE_TURN = "    " + _PASS_TURN
 _BUT_LAST = "        if tile < n_tiles:\n"
 _K_BACK = "            yield sm.arrive(sm.k_empty[slot])\n"
@@ -28,36 +28,44 @@ _RESCALE = "            yield sm.rescale(tile)\n"
 
 PRODUCER = (
     Mistake(
-        "slot-by-tile-count",
-        _SLOT,
-        "        slot = tile % n_tiles\n",
-        "second-round",
-        "oob",
-        "The slot is the tile's number modulo n_tiles: slots are as many as stages.",
-    ),
-    Mistake(
         "one-slot-for-all",
         _SLOT,
-        "        slot = 0\n",
+        "    slot = 0\n",
         "one-round",
         "race",
         "Every tile goes into slot 0, over the one before: tiles go round the ring of slots.",
     ),
     Mistake(
+        "slot-and-round-swapped",
+        _SLOT + _PHASE,
+        "    slot = tile // stages\n    phase = tile % stages & 1  #",
+        "one-slot",
+        "oob",
+        "Slot and round are swapped: the remainder is the slot, the quotient counts the rounds.",
+    ),
+    Mistake(
         "phase-by-tile",
         _PHASE,
-        "        phase = tile & 1  #",
+        "    phase = tile & 1  #",
         "one-round",
-        "timeout",
-        "The producer's phase changes with every tile: it changes once round the ring.",
+        "uninitialised",
+        "The phase changes with every tile: it changes once round the ring.",
     ),
     Mistake(
         "phase-without-parity",
         _PHASE,
-        "        phase = tile // stages  #",
+        "    phase = tile // stages  #",
         "many-rounds",
         "contract",
         "The phase is the number of the round: a barrier knows its parity only, & 1.",
+    ),
+    Mistake(
+        "phase-starts-at-one",
+        _PHASE,
+        "    phase = tile // stages & 1 ^ 1  #",
+        "one-tile",
+        "uninitialised",
+        "The first round has phase 1: a new barrier is in phase 0.",
     ),
     Mistake(
         "empty-always-parity-one",
@@ -195,8 +203,8 @@ CONSUMER = (
     ),
     Mistake(
         "v-back-before-the-product-is-done",
-        _ALL + "        if last >= 0:\n" + _V_BACK,
-        "        if last >= 0:\n" + _V_BACK + _ALL,
+        _ALL + "        if tile > 0:\n" + _V_BACK,
+        "        if tile > 0:\n" + _V_BACK + _ALL,
         "one-tile",
         "race",
         "V is given back before wait_products(0): P V may still read it.",
@@ -238,15 +246,15 @@ TURNS = (
     Mistake(
         "everybody-waits-first",
         _TURN,
-        "        yield sm.wait(sm.turn[w], tile & 1)\n",
+        "        yield sm.wait(sm.turn[w], tile & 1)  #",
         "one-tile",
         "timeout",
         "Nobody has the first turn: all wait for somebody to pass it on.",
     ),
     Mistake(
         "turns-in-reversed-order",
-        "first = 1 if w == 0 else 0",
-        "first = 0 if w == 0 else 1",
+        _TURN,
+        "        yield sm.wait(sm.turn[w], tile & 1 ^ (w != 0))  #",
         "one-warpgroup",
         "timeout",
         "The order of turns is reversed: warpgroup 0 waits for the first turn, the others do not.",
@@ -295,7 +303,7 @@ TURNS = (
     Mistake(
         "no-turns",
         _TURN,
-        "        pass\n",
+        "        mine = sm.turn[w]  #",
         "ping-pong",
         "timeout",
         "Warpgroups do not wait for their turn, so both compute their softmax at the same time.",

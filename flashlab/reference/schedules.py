@@ -1,7 +1,7 @@
 """Schedules of attention on a Hopper SM as chapters and tables compare them.
 
-Generators for ``flashlab.pipeline``, with the arguments of the exercise's ``producer`` and
-``consumer``.
+Generators for ``flashlab.pipeline``, with the arguments of ``pipeline.producer`` and
+``pipeline.consumer``, whose answers are ``producer`` and ``overlapped_in_turns``. Floor: core.
 """
 
 from collections.abc import Generator
