@@ -71,17 +71,21 @@ SAMPLES = [10 ** (k / 10) for k in range(3, 31)]  # KB, from 2 to 1,000
 
 
 def picture(N: int, D: int, sram: int, tiles: str) -> Picture:
-    """Bytes over M for each way, the theorem's two terms, and marks at the chosen size."""
+    """Bytes over M for each way, the theorem's two laws, and marks at the chosen size."""
     M = elements(sram)
     chosen = rule(M, D) if tiles == RULE else dict.fromkeys(("flash1", "flash2"), TILES[tiles])
     now = io(N, D, chosen)
     curves = {kb: io(N, D, rule(elements(kb), D)) for kb in SAMPLES}
     totals = [c.total(way) / 1e6 for c in curves.values() for way in WAYS]
-    terms = {kb: FP16 * bounds.theta("flash", N, D, elements(kb)) / 1e6 for kb in SAMPLES}
-    low, high = floor(log10(min(*totals, *terms.values()))), ceil(log10(max(totals)))
+    laws = [
+        {kb: FP16 * bounds.theta(kind, N, D, elements(kb)) / 1e6 for kb in SAMPLES}
+        for kind in ("standard", "flash")
+    ]
+    least = min(*totals, *laws[0].values(), *laws[1].values())
+    low, high = floor(log10(least)), ceil(log10(max(totals)))
     x, y = chart.LogAxis(0, 3, 86, WIDTH - 20), chart.LogAxis(low, high, HEIGHT - 56, 56)
     parts = [chart.log_grid(x, y, "M, what fits on chip, KB", "MB moved")]
-    parts += [_line(x, y, terms, "soft", "4 4")]
+    parts += [_line(x, y, law, "soft", "4 4") for law in laws]
     for number, (way, (colour, shape, name)) in enumerate(WAYS.items()):
         parts.append(_line(x, y, {kb: c.total(way) / 1e6 for kb, c in curves.items()}, colour))
         at = sram if tiles == RULE or way == "standard" else now.held[way] * FP16 / 1024
@@ -91,7 +95,7 @@ def picture(N: int, D: int, sram: int, tiles: str) -> Picture:
     parts += _crossing(x, y, D)
     caption = _caption(now, D, M, tiles)
     alt = f"Bytes over the size of the chip, log scales. {caption}"
-    title = f"One head, N {N:,}, D {D}, fp16; dashed: N^2 D^2 / M numbers"
+    title = f"One head, N {N:,}, D {D}, fp16; dashed: N D + N^2 and N^2 D^2 / M without factors"
     return Picture(title, svg(WIDTH, HEIGHT, alt, "".join(parts)), caption, _table(now))
 
 
