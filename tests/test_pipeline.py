@@ -93,6 +93,15 @@ def test_no_unit_is_busier_than_it_can_be():
             assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(spans))
 
 
+@pytest.mark.parametrize("D", [64, 128, 256])
+@pytest.mark.parametrize("consumer", ALL, ids=lambda f: f.__name__)
+def test_a_steady_tile_takes_at_least_its_products(D, consumer):
+    found = pipeline_timeline.pace(schedules.producer, consumer, D=D)
+    assert found.use <= 1 + 1e-6
+    whole = simulate(schedules.producer, consumer, hopper.machine(D, 128), n_tiles=40, stages=2)
+    assert whole.period() == pytest.approx(whole.cycles / 40, rel=0.06)
+
+
 def fails(producer, consumer, n_tiles=3, stages=2, machine=PLAIN):
     with pytest.raises(PipelineError) as caught:
         simulate(producer, consumer, machine, n_tiles=n_tiles, stages=stages)
@@ -282,7 +291,7 @@ def test_the_explorer_shows_what_each_control_does():
     explorer = pipeline_timeline.pipeline()
     slow, fast = explorer.at(), explorer.at(overlap=True)
     assert slow.caption != fast.caption and "TFLOP/s" in fast.caption
-    assert "warpgroup 1" in fast.svg and "QK1" in slow.svg
+    assert "warpgroup 1" in fast.svg and "QK1" in explorer.at(D=256).svg
     for control in explorer.controls:
         for value in control.values:
             assert explorer.at(**{control.name: value}).rows

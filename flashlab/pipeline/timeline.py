@@ -53,14 +53,20 @@ class Timeline:
             depth, last = depth + edges[at], at
         return total / self.cycles if self.cycles else 0.0
 
-    def period(self, consumer: int = 0) -> float:
-        """Cycles a tile in steady state: from product to product with V, the first quarter apart.
+    def period(self) -> float:
+        """Cycles a tile in steady state: from product to product with V.
+
+        The first quarter counts as the start; the last round may lack a product with K, and does
+        not count. The mean of all consumers, whose lead over one another may still change.
 
         Raises:
             ValueError: fewer than four tiles.
         """
-        ends = [s.end for s in self.spans if s.what == "P V" and s.who == str(consumer)]
-        if len(ends) < 4:
-            raise ValueError(f"a steady state needs 4 tiles, not {len(ends)}")
-        first = len(ends) // 4
-        return (ends[-1] - ends[first]) / (len(ends) - 1 - first)
+        found = []
+        for w in range(len(self.tiles)):
+            ends = [s.end for s in self.spans if s.what == "P V" and s.who == str(w)][:-1]
+            if len(ends) < 3:
+                raise ValueError(f"a steady state needs 4 tiles, not {len(self.tiles[w])}")
+            first = len(ends) // 4
+            found.append((ends[-1] - ends[first]) / (len(ends) - 1 - first))
+        return sum(found) / len(found)

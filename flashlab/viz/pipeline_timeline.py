@@ -53,7 +53,7 @@ def pace(
     clocks = timeline.period()
     use = machine.consumers * (machine.qk + machine.pv) / clocks
     peak = hopper.GPU.peak() / 1e12 * hopper.REACHED
-    return Pace(timeline, clocks, min(use, 1.0), min(use, 1.0) * peak)
+    return Pace(timeline, clocks, use, use * peak)
 
 
 def _row(who: str) -> int:
@@ -78,6 +78,7 @@ def _draw(timeline: Timeline, end: float) -> tuple[str, int]:
         parts.append(chart.rect(x, y, 14, 14, INKS[w % len(INKS)]))
         parts.append(chart.text(x + 20, y + 12, f"warpgroup {w}", size=12))
         x += 120
+    parts.append(chart.text(x, y + 12, "tensor cores: Q K full, P V pale", size=12, ink="soft"))
     for part in range(5):
         at, clock = LEFT + part * (WIDTH - LEFT - 12) / 4, part * end / 4
         anchor = "end" if part == 4 else "middle" if part else "start"
@@ -91,11 +92,14 @@ def _bar(span, y: float, scale: float, end: float) -> str:
     ink = "soft" if span.unit == "tma" else INKS[row % len(INKS)]
     x, width = LEFT + span.start * scale, (min(span.end, end) - span.start) * scale
     edge = 'stroke="var(--fl-paper)" stroke-width="1"'
+    if span.what == "P V":
+        edge += ' fill-opacity="0.3"'
     parts = chart.rect(x, y + row * ROW + 1, width, ROW - 2, ink, edge)
-    label = SHORT.get(span.what, "")
-    if label and width > 22:
+    text_ink = "ink" if span.what == "P V" else "paper"
+    label = SHORT[span.what] and (f"{SHORT[span.what]}{span.tile}" if width > 24 else span.tile)
+    if label != "" and width > 12:
         at = y + row * ROW + ROW / 2 + 4
-        parts += chart.text(x + width / 2, at, f"{label}{span.tile}", "middle", 11, "paper")
+        parts += chart.text(x + width / 2, at, str(label), "middle", 11, text_ink)
     return parts
 
 
