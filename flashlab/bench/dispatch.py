@@ -27,7 +27,7 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 HEAD_DIMS = (64, 100, 128, 256, 512)
 HEADS = ("8 and 8", "8 and 2, enable_gqa", "8 and 2")  # query heads and key heads
 ALSO = (
-    "nothing",
+    "nothing else",
     "is_causal",
     "a bool mask",
     "a float mask",
