@@ -172,13 +172,23 @@ def test_statistics_are_the_share_that_the_chapter_says():
 
 def test_a_record_of_the_sparse_kernel_is_shown_with_card_and_date(capsys, monkeypatch):
     facts = {"card": "H200", "date": "2026-12-01", "torch": "2.11.0"}
-    rows = [{"share": 0.1, "ms": {"ours": 0.5, "ours dense": 4.0}}]
+    rows = [
+        {"share": share, "ms": {"ours": ms, "ours dense": 4.0, "flex": 9.0}}
+        for share, ms in ((1.0, 4.0), (0.5, 2.2), (0.1, 0.5))
+    ]
     monkeypatch.setattr(records, "load", lambda name: {"facts": facts, "rows": rows})
     said = run("sparse-recorded", capsys, records=records)
     assert "H200 on 2026-12-01" in said
-    assert "10% of the blocks: 0.500 ms, 8.0 times faster" in said
-    monkeypatch.setattr(records, "load", lambda name: None)
-    assert "recorded yet" in run("sparse-recorded", capsys, records=records)
+    assert "10% of the blocks: 0.50 ms (FlexAttention 9.00), 8.0 times faster" in said
+    assert "0.76 ms at 10 %" in said
+
+
+def test_the_recorded_time_is_a_line_over_the_share():
+    times = {
+        row["share"]: row["ms"]["ours"] for row in records.load("block_sparse_forward")["rows"]
+    }
+    line = times[1.0] - 0.9 * (times[1.0] - times[0.5]) / 0.5
+    assert times[0.1] == pytest.approx(line, rel=0.1)
 
 
 def test_the_bench_and_the_chapter_name_the_same_sizes():

@@ -83,6 +83,7 @@ CLAIMS = (
             Value(44, "% of the tiles"),
             Value(44, "% of the bytes of k and v"),
             Value(6.9, "x faster at 10 % of the blocks", margin=0.05),
+            Value(6.5, "times faster than with all flags on", margin=0.5),
         ),
     ),
 )
