@@ -11,7 +11,7 @@ from flashlab import kernels, sources
 from flashlab.bench import decode, dispatch, records
 from flashlab.bench.dispatch import ALSO, ERROR, HEADS, Call
 from flashlab.iocount import bounds, count_io
-from flashlab.viz import decode_splits, packing, pages
+from flashlab.viz import bytes_saved, decode_splits, packing, pages
 from flashlab.viz import dispatch as shown
 
 
@@ -249,3 +249,29 @@ def test_cells_say_what_is_not_recorded_and_show_what_is(capsys, monkeypatch):
     said = run(capsys, "dispatch-recorded", "how-many-recorded", **names)
     assert said.count("H9 on 2026-12-01") == 2
     assert "-> cudnn\n    flash: No." in said and "1 shares: 2.00 TB/s" in said
+
+
+def test_bytes_saved_are_those_of_a_walk_by_hand():
+    by_name = {(s.trick, s.of): s for s in bytes_saved.savings(8192, 8, 4, 0.8)}
+    assert by_name["grouped heads", "cache"].factor == 4
+    assert by_name["quantised cache", "cache"].factor == pytest.approx(256 / 132)
+    assert by_name["grouped heads", "cache"].after == 2 * 32 * 8 * 8192 * 128 * 2
+    token = by_name["speculative", "a token"]
+    assert token.before == pytest.approx(2 * 8.03e9 + bytes_saved.cache(8, 8192))
+    assert token.after * (1 - 0.8**5) / 0.2 == pytest.approx(token.before + 0.4 * 2 * 8.03e9)
+    dram = by_name["fused kernel", "a layer's prefill, DRAM"]
+    assert dram.after == 4 * 32 * 8192 * 128 * 2  # q, k, v and o once
+    assert dram.before == 4 * 32 * 8192 * (8192 + 128) * 2
+
+
+def test_what_the_chapter_says_of_drafts_and_short_contexts():
+    def token(drafts, right, N=8192):
+        return bytes_saved.savings(N, 8, drafts, right)[-1].factor
+
+    assert token(8, 0.2) < 1 < token(1, 0.8)  # "with bad drafts it loses"
+    assert bytes_saved.cache(8, 1024) < 0.01 * bytes_saved.WEIGHTS
+    explorer = bytes_saved.savings_explorer()
+    assert "51.7 % of the bytes of a step" in explorer.at(N=131072).caption
+    shares = "six answers of 4 % to 49 %"
+    assert shares in chapter()["lesson-idea"]
+    assert (min(bytes_saved.LENGTHS), max(bytes_saved.LENGTHS)) == (0.04, 0.49)
