@@ -25,7 +25,6 @@ BENCHES = {
     "block_sparse_forward": "sparse",
     "flash2_forward": "forward",
     "flash2_backward": "backward",
-    "heads": "heads",
     "split_kv_decode": "decode",
     "varlen_forward": "varlen",
     "decode_splits": "decode_splits",

@@ -112,7 +112,8 @@ def picture(heads: int, N: int, gpu: str, mask: str) -> Picture:
 
 
 def _words(found: Deal) -> str:
-    return f"{found.used} of them have work and {100 * found.busy:.0f} % of their time is used"
+    verb = "has" if found.used == 1 else "have"
+    return f"{found.used} of them {verb} work and {100 * found.busy:.0f} % of all time is used"
 
 
 def _panel(name: str, found: Deal, longest: int, y: float) -> str:
