@@ -14,6 +14,8 @@ from flashlab.viz import (
     pipeline_timeline,
     score_budget,
     sparse_pattern,
+    warp_split,
+    waves,
 )
 from flashlab.viz.explorer import Control, Explorer
 from flashlab.viz.picture import Picture, svg
@@ -24,6 +26,8 @@ EXPLORERS = [
     l2_reuse.l2_reuse(),
     sparse_pattern.PatternEditor(),
     pipeline_timeline.pipeline(),
+    waves.waves(),
+    warp_split.warp_split(),
 ]
 
 
