@@ -31,10 +31,10 @@ ALSO = (
     "is_causal",
     "a bool mask",
     "a float mask",
-    "a float mask with gradient",
+    "a learned mask",
     "dropout_p 0.1",
     "one query",
-    "q transposed in memory",
+    "q transposed",
     "v half as wide",
 )
 N = 128
@@ -57,7 +57,7 @@ class Call:
         H, H_kv = map(int, self.heads.partition(",")[0].split(" and "))
         rows = 1 if self.also == "one query" else N
         q = torch.randn(1, H, rows, self.D, **kind)
-        if self.also == "q transposed in memory":
+        if self.also == "q transposed":
             q = q.mT.contiguous().mT
         k = torch.randn(1, H_kv, N, self.D, **kind)
         width = self.D // 2 if self.also == "v half as wide" else self.D
@@ -67,7 +67,7 @@ class Call:
             boolean = self.also == "a bool mask"
             mask = torch.ones(N, N, dtype=torch.bool, device=device)
             more["attn_mask"] = mask if boolean else torch.zeros(N, N, **kind)
-            more["attn_mask"].requires_grad_("gradient" in self.also)
+            more["attn_mask"].requires_grad_("learned" in self.also)
         if self.also == "is_causal":
             more["is_causal"] = True
         if self.also == "dropout_p 0.1":

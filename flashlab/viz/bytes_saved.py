@@ -92,9 +92,7 @@ def picture(N: int, H_kv: int, drafts: int, right: float) -> Picture:
         for s in found
     ]
     alt = f"Pairs of bars: bytes before and after each trick. {caption}"
-    title = (
-        f"Llama 3 8B's shapes, {N:,} tokens, {H_kv} key heads, {drafts} drafts, {right:g} right"
-    )
+    title = f"Llama 3 8B's shapes, {N:,} tokens, {H_kv} key heads, {drafts} proposals"
     return Picture(title, svg(WIDTH, y + 20, alt, "".join(parts)), caption, rows)
 
 

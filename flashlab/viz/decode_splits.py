@@ -90,7 +90,7 @@ def picture(gpu: str, B: int, H_kv: int, group: int, N: int, splits: int) -> Pic
         parts.append(chart.text(x + SIDE / 2, y + 18, f"{count}", "middle", 12, ink))
     caption, share = _caption(w, card.sms), 100 * w.parts / (w.parts + w.cache)
     rows = [
-        ("", ""),
+        ("what", "how many"),
         ("programs", f"{w.programs:,}"),
         ("SMs with work", f"{w.busy} of {card.sms}"),
         ("keys of a share", f"{w.share:,}"),

@@ -64,6 +64,10 @@ def _caption(found: Found) -> str:
     return f"{said} Asked to, it would also run {' or '.join(spare)}." if spare else said
 
 
+def _short(heads: str) -> str:
+    return heads.replace("enable_gqa", "gqa")  # the place beside a slider is short
+
+
 def dispatch_explorer() -> Explorer:
     """A device, and everything of a call that matters to a backend."""
     where = devices()
@@ -80,7 +84,7 @@ def dispatch_explorer() -> Explorer:
             *place,
             Control("dtype", "dtype", dispatch.DTYPES, "float16"),
             Control("D", "head dimension D", dispatch.HEAD_DIMS, 64),
-            Control("heads", "query and key heads", dispatch.HEADS, dispatch.HEADS[0]),
+            Control("heads", "query and key heads", dispatch.HEADS, dispatch.HEADS[0], _short),
             Control("also", "and with", dispatch.ALSO, dispatch.ALSO[0]),
         ),
     )

@@ -8,11 +8,11 @@ from flashlab.viz.explorer import Control, Explorer
 from flashlab.viz.picture import Picture, svg
 
 BATCHES = {
-    "three short ones": (5, 1, 6),
+    "short": (5, 1, 6),
     "all alike": (1024, 1024, 1024, 1024, 1024, 1024),
-    "a bit of everything": (4096, 512, 1500, 3000, 900, 2200),
-    "one long, many short": (4096, 256, 128, 300, 64, 200),
-    "one of them empty": (700, 0, 350, 1400),
+    "mixed": (4096, 512, 1500, 3000, 900, 2200),
+    "one long": (4096, 256, 128, 300, 64, 200),
+    "one empty": (700, 0, 350, 1400),
 }
 
 
@@ -80,7 +80,8 @@ def picture(name: str) -> Picture:
         place = "start" if number == 0 else "end" if number == len(lengths) else "middle"
         crowded = number and (end - p.ends[number - 1]) * scale < 40
         drop = 14 if crowded and number % 2 else 0
-        parts.append(chart.text(x, top + 54 + drop, f"{end:,}", place, 11))
+        if not number or end > p.ends[number - 1]:  # an empty sequence ends where it begins
+            parts.append(chart.text(x, top + 54 + drop, f"{end:,}", place, 11))
     caption = _caption(p)
     rows = [("", "padded", "packed", "padding")]
     for what, padded, packed in (
@@ -109,5 +110,5 @@ def packing_explorer() -> Explorer:
     return Explorer(
         "Padded and packed",
         picture,
-        (Control("name", "batch", list(BATCHES), "a bit of everything"),),
+        (Control("name", "batch", list(BATCHES), "mixed"),),
     )

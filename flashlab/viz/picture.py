@@ -8,7 +8,7 @@ from html import escape
 from flashlab.viz import palette
 
 SCOPE = ".flashlab-picture"
-SENTENCE, _LONG = 32, ' class="fl-long"'  # a longer cell of a table may break its line
+SENTENCE, _LONG = 32, ' class="fl-long"'  # columns with a longer cell may break lines
 _RULES = """
 {r}{{margin:4px 0;max-width:760px;font:14px/1.5 system-ui,sans-serif;color:var(--fl-ink)}}
 {r} svg{{display:block;width:100%;height:auto}}
@@ -19,7 +19,7 @@ _RULES = """
 {r} table th,{r} table td{{text-align:right;padding:3px 12px 3px 0;border:0;background:none;
 border-top:1px solid var(--fl-line);font-variant-numeric:tabular-nums;white-space:nowrap}}
 {r} table th:first-child,{r} table td:first-child{{text-align:left}}
-{r} table td.fl-long{{white-space:normal;text-align:left}}
+{r} table .fl-long{{white-space:normal;text-align:left}}
 {r} table tr{{background:none}}
 {r} th{{color:var(--fl-soft);font-weight:600}}
 """
@@ -48,11 +48,12 @@ class Picture:
     def figure(self) -> str:
         """The picture as HTML; needs ``style()`` once on its page."""
         body = ""
+        wide = {at for row in self.rows for at, cell in enumerate(row) if len(cell) > SENTENCE}
         for number, row in enumerate(self.rows):
             kind = "td" if number else "th"
             cells = "".join(
-                f"<{kind}{_LONG if len(cell) > SENTENCE else ''}>{escape(cell)}</{kind}>"
-                for cell in row
+                f"<{kind}{_LONG if at in wide else ''}>{escape(cell)}</{kind}>"
+                for at, cell in enumerate(row)
             )
             body += f"<tr>{cells}</tr>"
         table = f"<table>{body}</table>" if body else ""
