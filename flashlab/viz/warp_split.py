@@ -6,7 +6,7 @@ from flashlab.viz.picture import Picture, svg
 from flashlab.worked.warp_split import SPLITS, Traffic, traffic
 
 BLOCK_N = 64  # keys of a tile
-INKS = ("blue", "sand", "green", "sky")  # of warps in turn
+INKS = (("blue", "paper"), ("sky", "ink"))  # of neighbours: stripe, number
 KB = 1024
 
 
@@ -29,7 +29,7 @@ def picture(split: str, warps: int, tiles: int, block_m: int, D: int) -> Picture
         f"Split by {split}: over {tiles} tile{'s' * (tiles != 1)} {exchange}. A warp holds "
         f"{now.sums_bytes / KB:g} KB of sums for the output."
     )
-    rows = [("split by", "operands loaded", "left", "taken", "barriers", "sums a warp")]
+    rows = [("split by", "operands loaded", "left for others", "taken", "barriers", "sums a warp")]
     for name, took in found.items():
         sizes_kb = (*_bytes(took), took.sums_bytes)
         cells = [f"{size / KB:,.1f} KB" for size in sizes_kb]
@@ -54,7 +54,7 @@ def _tile(split: str, warps: int) -> str:
         chart.text(LEFT + SIDE + 60, TOP - 8, "o", "middle"),
     ]
     for w in range(warps):
-        ink, at, size = INKS[w % len(INKS)], SIDE * w / warps, SIDE / warps - 1
+        (ink, number), at, size = INKS[w % len(INKS)], SIDE * w / warps, SIDE / warps - 1
         if rows:
             parts.append(chart.rect(LEFT - 46, TOP + at, 24, size, ink))
             parts.append(chart.rect(LEFT, TOP + at, SIDE, size, ink))
@@ -62,24 +62,30 @@ def _tile(split: str, warps: int) -> str:
             parts.append(chart.rect(LEFT + at, TOP - 24, size, 16, ink))
             parts.append(chart.rect(LEFT + at, TOP, size, SIDE, ink))
         parts.append(chart.rect(LEFT + SIDE + 48, TOP + at, 24, size, ink))
+        middle = TOP + at + size / 2 + 4
+        across = (LEFT + SIDE / 2, middle) if rows else (LEFT + at + size / 2, TOP + SIDE / 2)
+        for place in (across, (LEFT + SIDE + 60, middle)):
+            parts.append(chart.text(*place, f"{w}", "middle", 11, number))
     whole = (LEFT, TOP - 24, SIDE, 16) if rows else (LEFT - 46, TOP, 24, SIDE)
     parts.append(chart.rect(*whole, "grey"))
     y = TOP + SIDE / 2
     parts.append(chart.text(LEFT + SIDE + 24, y + 6, "→", "middle", 22))
     words = "rows stay in their warp" if rows else "each row is summed across warps"
     parts.append(chart.text(LEFT - 46, TOP + SIDE + 44, words))
-    parts.append(chart.text(LEFT - 46, TOP + SIDE + 62, "a colour is a warp; grey: all", size=12))
+    parts.append(
+        chart.text(LEFT - 46, TOP + SIDE + 62, "numbers are warps; grey: read by all", size=12)
+    )
     return "".join(parts)
 
 
 def _bars(found: dict[str, Traffic], split: str) -> str:
     """For each split what its warps load of q, k, v, and what they exchange."""
-    kinds = {"operands": "sky", "left": "orange", "taken": "sand"}
+    kinds = {"operands loaded": "green", "left for others": "orange", "taken": "sand"}
     most = max(sum(_bytes(took)) for took in found.values())
     parts, y = [], 30
     for at, (name, ink) in enumerate(kinds.items()):
-        parts.append(chart.rect(BARS + at * 116, 8, 12, 12, ink))
-        parts.append(chart.text(BARS + at * 116 + 18, 18, name, size=12))
+        parts.append(chart.rect(BARS + at * 130, 8, 12, 12, ink))
+        parts.append(chart.text(BARS + at * 130 + 18, 18, name, size=12))
     for name, took in found.items():
         chosen = "ink" if name == split else "soft"
         parts.append(chart.text(BARS, y + 22, f"by {name}", ink=chosen))

@@ -1,6 +1,7 @@
 """Programs dealt to multiprocessors: one a head against one a block of queries."""
 
 import heapq
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +21,25 @@ class Deal:
     """Who worked how long, in tiles; multiprocessors do one program at a time.
 
     Args:
-        programs: How many there were.
-        ends: For each multiprocessor, when its last program ended; 0 if it had none.
-        work: Tiles of all programs together.
+        lanes: For each multiprocessor the tiles of its programs, in their order.
     """
 
-    programs: int
-    ends: tuple[int, ...]
-    work: int
+    lanes: tuple[tuple[int, ...], ...]
+
+    @property
+    def programs(self) -> int:
+        """How many there were."""
+        return sum(map(len, self.lanes))
+
+    @property
+    def ends(self) -> list[int]:
+        """For each multiprocessor, when its last program ended; 0 if it had none."""
+        return [sum(lane) for lane in self.lanes]
+
+    @property
+    def work(self) -> int:
+        """Tiles of all programs together."""
+        return sum(self.ends)
 
     @property
     def time(self) -> int:
@@ -37,7 +49,7 @@ class Deal:
     @property
     def busy(self) -> float:
         """The part of all multiprocessors' time, until then, that was spent on tiles."""
-        return self.work / (len(self.ends) * self.time)
+        return self.work / (len(self.lanes) * self.time)
 
     @property
     def used(self) -> int:
@@ -53,11 +65,12 @@ def deal(lengths: Sequence[int], sms: int) -> Deal:
         sms: Multiprocessors.
     """
     free = [(0, sm) for sm in range(sms)]
+    lanes: list[list[int]] = [[] for _ in range(sms)]
     for length in lengths:
         end, sm = free[0]
         heapq.heapreplace(free, (end + length, sm))
-    ends = [end for end, _ in sorted(free, key=lambda pair: pair[1])]
-    return Deal(len(lengths), tuple(ends), sum(lengths))
+        lanes[sm].append(length)
+    return Deal(tuple(map(tuple, lanes)))
 
 
 def tiles_by_block(N: int, causal: bool, last_first: bool = True) -> list[int]:
@@ -83,6 +96,8 @@ def deals(heads: int, N: int, sms: int, causal: bool = False) -> tuple[Deal, Dea
 
 
 WIDTH, LEFT, PANEL = 720, 12, 132
+NARROW = 12  # pixels: programs are drawn apart if they are wider than this, on average
+CRISP = 'shape-rendering="crispEdges"'  # thin rows beside each other leave no seams
 
 
 def picture(heads: int, N: int, gpu: str, mask: str) -> Picture:
@@ -105,7 +120,9 @@ def picture(heads: int, N: int, gpu: str, mask: str) -> Picture:
         for name, d in zip(ORDERS, both, strict=True)
     ]
     alt = f"Two panels, a thin row for each multiprocessor, time to the right. {caption}"
-    height = 2 * (PANEL + 44) + 4
+    height = 2 * (PANEL + 44) + 12
+    words = "a thin row is a multiprocessor: blue works, grey waits; time runs to the right"
+    parts.append(chart.text(LEFT, height - 12, words, size=12))
     return Picture(
         "Who works, and who waits", svg(WIDTH, height, alt, "".join(parts)), caption, rows
     )
@@ -117,15 +134,20 @@ def _words(found: Deal) -> str:
 
 
 def _panel(name: str, found: Deal, longest: int, y: float) -> str:
-    scale, row = (WIDTH - 2 * LEFT) / longest, PANEL / len(found.ends)
+    scale, row = (WIDTH - 2 * LEFT) / longest, PANEL / len(found.lanes)
     count = f"{found.programs:,} program{'s' * (found.programs != 1)}"
     parts = [
         chart.text(LEFT, y - 6, f"{name}: {count}"),
         chart.rect(LEFT, y, WIDTH - 2 * LEFT, PANEL, "grey"),
     ]
-    for number, end in enumerate(found.ends):
-        if end:
-            parts.append(chart.rect(LEFT, y + number * row, end * scale, row, "blue"))
+    first, apart = 0, found.programs * NARROW < (WIDTH - 2 * LEFT) * found.used
+    for lane, same in itertools.groupby(found.lanes):
+        rows, x = len(list(same)), float(LEFT)
+        at, height = y + first * row, rows * row
+        for length in lane if apart else (sum(lane),):
+            parts.append(chart.rect(x, at, length * scale - apart, height, "blue", CRISP))
+            x += length * scale
+        first += rows
     return "".join(parts)
 
 
