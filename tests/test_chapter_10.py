@@ -92,6 +92,7 @@ def test_the_explorer_offers_each_call_of_the_bench_and_the_recorded_card(monkey
     record = dispatch.to_record({"card": "H9", "date": "today", "torch": "2"}, found)
     real = records.load
     monkeypatch.setattr(records, "load", lambda n: record if n == "dispatch" else real(n))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     explorer = shown.dispatch_explorer()
     device, *rest = explorer.controls
     offered = 1
@@ -103,7 +104,24 @@ def test_the_explorer_offers_each_call_of_the_bench_and_the_recorded_card(monkey
     assert explorer.at().caption != picture.caption
 
 
+def test_the_bench_saves_what_the_explorer_reads(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert dispatch.main("dispatch", out=str(tmp_path / "none.json")) == 1
+    some = dispatch.Found(
+        "flash", {**dict.fromkeys(dispatch.BACKENDS, ""), "cudnn": "[1, 2], no."}
+    )
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(dispatch.timing, "card", lambda: {"card": "H9"})
+    monkeypatch.setattr(dispatch, "attempt", lambda call, device: some)
+    assert dispatch.main("dispatch", out=str(tmp_path / "dispatch.json")) == 0
+    record = json.loads((tmp_path / "dispatch.json").read_text())
+    assert len(record["rows"]) == len(set(dispatch.calls()))
+    assert all(dispatch.recorded(record, call) == some for call in dispatch.calls())
+    assert "flash; taken by flash, efficient, math" in capsys.readouterr().out
+
+
 def test_the_picture_says_why(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(records, "load", lambda name: None)
     explorer = shown.dispatch_explorer()
     rows = {row[0]: row[1:] for row in explorer.at(also="dropout_p 0.1").rows}

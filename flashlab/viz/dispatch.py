@@ -20,7 +20,7 @@ WIDTH, BOX, GAP, HEIGHT = 720, 168, 12, 76
 
 def devices() -> list[str]:
     """Where calls can be tried, this machine first, and the card of a record."""
-    here = [CPU, GPU] if torch.cuda.is_available() else [CPU]
+    here = [GPU, CPU] if torch.cuda.is_available() else [CPU]
     record = records.load("dispatch")
     return here + ([f"{record['facts']['card']} (recorded)"] if record else [])
 
