@@ -74,7 +74,7 @@ CLAIMS = (
         words="GPT models trained at up to 225 TFLOP/s on each A100, 72 % of what the card can "
         "do.",
         shown=("computed", "cited"),
-        source=f"{PAPER}, section 4.3 and Table 1",
+        source=f"{PAPER}, end-to-end performance and Table 1",
         values=(
             Value(225, "TFLOP/s", chapter="07"),
             Value(72, "% MFU", chapter="07"),

@@ -65,7 +65,7 @@ class Model:
         """(of the parameters, of attention) for one training step, forward and backward.
 
         6 a parameter; 12 x layers x hidden x N for attention, in full under a causal mask too.
-        Source: Dao 2023, section 4.3.
+        Source: Dao 2023, end-to-end performance.
         """
         return 6 * self.params, 12 * self.layers * self.hidden * N
 
