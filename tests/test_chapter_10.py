@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 
 import pytest
 import torch
@@ -247,7 +248,13 @@ def test_the_bench_measures_what_the_chapter_names():
 
 def test_cells_say_what_is_not_recorded_and_show_what_is(capsys, monkeypatch):
     monkeypatch.setattr(records, "load", lambda name: None)
-    names = {"records": records, "tried": (Call(),), "dispatch": dispatch, "words": str}
+    names = {
+        "records": records,
+        "tried": (Call(),),
+        "dispatch": dispatch,
+        "words": str,
+        "textwrap": textwrap,
+    }
     said = run(capsys, "dispatch-recorded", "how-many-recorded", **names)
     assert said.count("Not recorded yet") == 2
     facts = {"card": "H9", "date": "2026-12-01", "torch": "2.11"}

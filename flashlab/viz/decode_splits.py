@@ -73,7 +73,7 @@ def picture(gpu: str, B: int, H_kv: int, group: int, N: int, splits: int) -> Pic
     """One head's keys cut into shares; the SMs with the number of their programs."""
     card = hardware.GPUS[gpu]
     w = work(B, H_kv, group, N, splits, card.sms)
-    parts = [chart.text(LEFT, 18, f"the {N:,} keys of one head, {splits} shares")]
+    parts = [chart.text(LEFT, 18, f"the {N:,} keys of one head, num_splits {splits}")]
     scale = (WIDTH - 2 * LEFT) / N
     for split in range(splits - w.empty):
         first = split * w.share
