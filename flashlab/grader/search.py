@@ -7,6 +7,7 @@ other mutant does. Floor: course.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
 from flashlab.exercise import Mistake
 from flashlab.grader.bank import Bank, Edits, Raw, Run, agree, same_detail
@@ -40,7 +41,7 @@ class Search:
 
     def __init__(self, bank: Bank, runs: Sequence[Run], deadline: float, text: str = "") -> None:
         self.bank, self.deadline = bank, deadline
-        self.text = _squeezed(text)
+        self.text, self.words = _squeezed(text), text.split()
         failing = sorted((r for r in runs if r.failed), key=lambda r: work(r.result))
         self.failing = _spread(failing, EVIDENCE)
         self.passing = _spread([r for r in runs if r.result.status == "pass"], WITNESSES)
@@ -193,13 +194,17 @@ class Search:
             named.notes.append(f"Another mistake gives the same results: {found[1][0].says}")
         return named
 
-    def _strange(self, edits: Edits) -> int:
-        """How little the learner's text looks like a mutant: 0 where it holds what was written."""
+    def _strange(self, edits: Edits) -> tuple[int, float]:
+        """How little the learner's text looks like a mutant: 0 where it holds what was written.
+
+        Where two mutants write the same in two places, the lines around it decide.
+        """
         if not self.text:
-            return 0
+            return 0, 0.0
         written = all(_squeezed(m.new) in self.text for m in edits if m.new.strip())
         removed = all(_squeezed(m.old) not in self.text for m in edits)
-        return 2 - written - removed
+        mutant = (self.bank.text(edits) or "").split()
+        return 2 - written - removed, -SequenceMatcher(None, mutant, self.words, False).ratio()
 
     def _consistent(self, edits: Edits) -> bool:
         """Whether a mutant passes what the learner's text passed."""

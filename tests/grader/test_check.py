@@ -262,3 +262,10 @@ def test_points_need_core() -> None:
     assert [part for part, (_, of) in report.points_by_part.items() if of] == list(
         EXERCISE.points()
     )
+
+
+@pytest.mark.parametrize("name", ["first-read-unmasked", "second-read-unmasked"])
+def test_of_equal_mistakes_in_two_places_the_one_made_is_named(name: str) -> None:
+    mistake = next(m for m in exercises.get("online_softmax").mistakes if m.slug == name)
+    text = sources.mutant(sources.solution_text("online_softmax"), mistake)
+    assert check("online_softmax", text, tier="cpu").mistake["slug"] == name

@@ -148,7 +148,7 @@ SUMS = (
         _P_T,
         "p_t = p.to(do.dtype)",
         "one-tile",
-        "crash",
+        "compile",
         "p is not transposed: dv sums over queries, so the dot needs [BLOCK_N, BLOCK_M] first.",
     ),
     Mistake(

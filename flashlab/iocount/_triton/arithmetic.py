@@ -24,8 +24,7 @@ _EXP = _names("exp exp2")
 _SPECIAL = _names("log log2 sin cos sqrt rsqrt precise_sqrt erf")
 _DIVIDE = _names("fdiv precise_divf approx_divf")
 _FLOAT = _names(
-    "fadd fsub fmul frem fneg fma fabs floor ceil clampf "
-    "minimumf maximumf minnumf maxnumf"
+    "fadd fsub fmul frem fneg fma fabs floor ceil clampf minimumf maximumf minnumf maxnumf"
 )
 _COMPARE = _names("select") | {n for n in dir(InterpreterBuilder) if n.startswith("create_fcmp")}
 _CONVERT = _names("fp_ext fp_trunc fp_to_fp si_to_fp ui_to_fp fp_to_si fp_to_ui")
