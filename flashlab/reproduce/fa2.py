@@ -3,6 +3,7 @@
 TFLOP/s on an A100 80 GB, fp16, 16,384 tokens in all, B x N = 16k, H x D = 2,048.
 """
 
+import statistics
 from dataclasses import dataclass
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
@@ -36,14 +37,15 @@ def percent_of_peak(version: str, peak_tflops: float) -> tuple[float, float]:
     return 100 * min(rates) / peak_tflops, 100 * max(rates) / peak_tflops
 
 
-def speed_ups() -> tuple[float, float]:
-    """FlashAttention-2 over FlashAttention-1: the lowest and the highest ratio of equal sizes."""
+def speed_up(D: int) -> float:
+    """How many times as fast the second is, over the sizes of one D: the geometric mean."""
     ratios = [
         second / first
-        for setting in FORWARD.values()
-        for first, second in zip(*setting.values(), strict=True)
+        for (d, _), rates in FORWARD.items()
+        if d == D
+        for first, second in zip(*rates.values(), strict=True)
     ]
-    return min(ratios), max(ratios)
+    return statistics.geometric_mean(ratios)
 
 
 @dataclass(frozen=True)
