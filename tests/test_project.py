@@ -12,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from flashlab import exercises
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ("requirements.lock", "requirements-test.lock")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -129,3 +131,8 @@ def test_the_project_speaks_of_itself(what):
             if re.search(ELSEWHERE[what], line):
                 found.append(f"{name}:{number}: {line.strip()[:80]}")
     assert not found, f"{what}: {found}"
+
+
+def test_the_readme_names_every_exercise():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [slug for slug in exercises.SYLLABUS if f"`{slug}`" not in text] == []
