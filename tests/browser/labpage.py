@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 RUN_MS = 90_000
+expect.set_options(timeout=20_000)  # a page that opens on a busy machine
 
 
 class LabPage:
