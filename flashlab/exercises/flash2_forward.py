@@ -40,6 +40,20 @@ CAUSAL = (
         "its own last tile, and only there keys are hidden.",
         pairs=(0, 1, 2),
     ),
+    Case(
+        "causal-last-key",
+        "causal",
+        lambda t: _sizes(1, 1, 1, t["BLOCK_M"], 2 * t["BLOCK_N"] + 1, causal=True),
+        "The third key tile has one key, which the last query alone sees: it is not skipped.",
+    ),
+    Case(
+        "causal-one-hidden",
+        "causal",
+        lambda t: _sizes(
+            1, 1, 1, t["BLOCK_M"], t["BLOCK_M"] + 2 * t["BLOCK_N"] - 2, causal=True
+        ),  # fmt: skip
+        "The first query sees all keys of the first two tiles but one: the second needs a mask.",
+    ),
 )
 
 HOSTILE = (

@@ -51,6 +51,14 @@ TILES = (
         "end is what my first query sees: my last one sees BLOCK_M - 1 keys more.",
     ),
     Mistake(
+        "end-one-key-short",
+        _END,
+        "end = tl.minimum(end, start_m + BLOCK_M - 1 + shift)",
+        "causal-last-key",
+        "wrong",
+        "end is the last key that my last query sees: it has to be the number of keys, one more.",
+    ),
+    Mistake(
         "last-tile-dropped",
         _ALL,
         "full, end = N_k, N_k // BLOCK_N * BLOCK_N",
@@ -73,6 +81,14 @@ TILES = (
         "causal-square",
         "wrong",
         "full is what my last query sees: the first one sees BLOCK_M - 1 keys less.",
+    ),
+    Mistake(
+        "full-one-key-too-many",
+        _FULL,
+        "full = tl.minimum(full, start_m + 2 + shift)",
+        "causal-one-hidden",
+        "wrong",
+        "full is one key too many: my first query sees start_m + shift + 1 keys.",
     ),
     Mistake(
         "full-without-shift",
