@@ -13,7 +13,7 @@ from flashlab.notebook import ipython_config
 from flashlab.workspace import Workspace
 
 LIMIT_S = 300  # a hang, not a speed: cells run beside other tests
-CORE = {"00", "04"}  # repeated with the other sets of versions; other labs: `make test-full`
+CORE = {"00", "04"}  # repeated with the other sets of versions
 FILL = re.compile(r"%%fill (\w+)\n")
 
 
@@ -21,8 +21,6 @@ def notebooks(part: str) -> list:
     found = []
     for path in sorted((sources.course_dir() / part).glob("*.ipynb")):
         marks = [pytest.mark.core] if path.stem[:2] in CORE else []
-        if part == "labs" and not marks:
-            marks = [pytest.mark.slow]
         found.append(pytest.param(path, id=path.stem, marks=marks))
     return found
 
