@@ -31,9 +31,9 @@ def where_bad(
     """
     bad = torch.nonzero(units > 1)
     worst = _index(units, int(units.argmax()))
-    rows_axis = _rows_axis(output, units)
-    heads = _unique_heads(bad, rows_axis)
-    head = heads[0] if heads else worst[:rows_axis]
+    axis = rows_axis(output, units)
+    heads = unique_heads(bad, axis)
+    head = heads[0] if heads else worst[:axis]
     plane = units[tuple(head)] if head else units
     bad_rows = _bad_rows(plane)
     return {
@@ -61,16 +61,22 @@ def _index(units: Tensor, flat: int) -> list[int]:
     return [int(i) for i in torch.unravel_index(torch.tensor(flat), units.shape)]
 
 
-def _rows_axis(output: str, units: Tensor) -> int:
+def rows_axis(output: str, units: Tensor) -> int:
     """Axis of the rows: the last one of lse and delta, the last but one of a matrix."""
     per_row = output in ("lse", "delta") or units.dim() == 1
     return max(0, units.dim() - (1 if per_row else 2))
 
 
-def _unique_heads(bad: Tensor, rows_axis: int) -> list[list[int]]:
-    if rows_axis == 0 or len(bad) == 0:
+def unique_heads(bad: Tensor, axis: int) -> list[list[int]]:
+    """What stands before the rows in ``bad``, a list of indices: heads, or tokens of a pack."""
+    if axis == 0 or len(bad) == 0:
         return []
-    return torch.unique(bad[:, :rows_axis], dim=0).tolist()
+    return torch.unique(bad[:, :axis], dim=0).tolist()
+
+
+def is_pack(dims: int, axis: int) -> bool:
+    """Is an output [T, H, D], whose tokens come first and whose rows are heads?"""
+    return dims == 3 and axis == 1
 
 
 def _bad_rows(plane: Tensor) -> list[int]:

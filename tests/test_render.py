@@ -191,6 +191,13 @@ def test_numbers_that_differ_are_shown_to_differ():
     assert wording.apart(0.5, 8.0) == ("0.5", "8")
 
 
+def test_a_pack_has_tokens_where_other_outputs_have_heads():
+    said = summary.where(Where("o", [23, 1, 0], -0.3, 0.4, heads=[[22], [23]], rows=[0, 1]))
+    assert "o, token (22), (23), heads 0 and 1; worst at [23, 1, 0]" in said
+    said = summary.where(Where("lse", [1, 23], -0.3, 0.4, heads=[[1]], rows=[22, 23]))
+    assert "lse, head (1), rows 22 and 23" in said
+
+
 def test_an_unfilled_step_is_told_once():
     said = "Step 2 is not written yet: load the tile"
     report = Report("triad", "cpu", "unfilled", f"triad is not filled in yet: {said}.")

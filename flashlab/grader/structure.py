@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flashlab.error_budget import as_fp64
+from flashlab.errormap import is_pack, rows_axis, unique_heads
 from flashlab.grader import formulas
 from flashlab.grader.bank import Run
 from flashlab.grader.conditions import condition
@@ -143,7 +144,10 @@ def _places(run: Run) -> list[str]:
     got = as_fp64(run.raw.outputs[where.output])
     ref = as_fp64(run.reference[where.output])
     bad = torch.isnan(got) | ((got - ref).abs() > _noise(run, ref))
-    return _heads(where.heads, got) + _rows(run, where.output, bad, got) + _columns(bad)
+    axis = rows_axis(where.output, bad)
+    if is_pack(bad.dim(), axis):
+        return _tokens(bad) + _columns(bad)
+    return _heads(bad, axis) + _rows(run, where.output, bad, got) + _columns(bad)
 
 
 def _noise(run: Run, ref: Tensor) -> float:
@@ -151,14 +155,23 @@ def _noise(run: Run, ref: Tensor) -> float:
     return limit if limit else 1e-6 * float(ref.nan_to_num(0, 0, 0).abs().max())
 
 
-def _heads(heads: Sequence[Sequence[int]], got: Tensor) -> list[str]:
-    total = int(torch.tensor(got.shape[:-2]).prod()) if got.dim() > 2 else 1
+def _tokens(bad: Tensor) -> list[str]:
+    tokens = torch.nonzero(bad.flatten(1).any(1)).flatten().tolist()
+    if len(tokens) in (0, len(bad)):
+        return []
+    return [f"Only {len(tokens)} of {len(bad)} tokens of the pack are wrong: {numbers(tokens)}."]
+
+
+def _heads(bad: Tensor, axis: int) -> list[str]:
+    total = int(torch.tensor(bad.shape[:axis]).prod()) if axis else 1
+    heads = unique_heads(torch.nonzero(bad), axis)
     if not heads or total < 2 or len(heads) >= total:
         return []
-    if len(heads) == total - 1 and [0] * len(heads[0]) not in [list(h) for h in heads]:
+    if len(heads) == total - 1 and [0] * axis not in heads:
         return ["The first head is right, every other one wrong: look at the offsets of b and h."]
     names = ", ".join("(" + ", ".join(map(str, h)) + ")" for h in heads[:4])
-    return [f"Only {len(heads)} of {total} heads are wrong: (b, h) = {names}."]
+    name = "(b, h)" if axis == 2 else "h"
+    return [f"Only {len(heads)} of {total} heads are wrong: {name} = {names}."]
 
 
 def _rows(run: Run, output: str, bad: Tensor, got: Tensor) -> list[str]:

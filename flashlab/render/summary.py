@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.errormap import MAX_ROWS
+from flashlab.errormap import MAX_ROWS, is_pack
 from flashlab.exercise import GROUPS
 from flashlab.grader.report import CaseResult, Report, Stage, Where
 from flashlab.grader.wording import EVIDENCE, MEANINGS, apart, numbers
@@ -99,10 +99,13 @@ def where(spot: Where) -> str:
     """Output, heads, rows and worst element."""
     heads = ", ".join("(" + ", ".join(map(str, h)) + ")" for h in spot.heads[:3])
     more = f" and {len(spot.heads) - 3} more" if len(spot.heads) > 3 else ""
-    place = f", head {heads}{more}" if heads else ""
+    first, rest = "head", "rows"
+    if heads and is_pack(len(spot.index), len(spot.heads[0])):
+        first, rest = "token", "heads"
+    place = f", {first} {heads}{more}" if heads else ""
     shown = numbers(spot.rows)
     more = " and on" if len(spot.rows) == MAX_ROWS and not shown.endswith("more") else ""
-    rows = f", rows {shown}{more}" if spot.rows else ""
+    rows = f", {rest} {shown}{more}" if spot.rows else ""
     expected, got = apart(spot.expected, spot.got)
     worst = f"worst at {spot.index}: expected {expected}, got {got}"
     return f"{one_line(spot.output)}{place}{rows}; {worst}"

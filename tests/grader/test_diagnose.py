@@ -266,6 +266,22 @@ def test_places_name_heads_rows_and_columns():
     assert "Only columns 8 to 15 of 16 are wrong." in sentences
 
 
+def test_places_count_all_heads_and_name_the_tokens_of_a_pack():
+    from flashlab.grader import structure
+
+    bad = torch.zeros(4, 8, 16, dtype=torch.bool)  # lse [B, H, N]
+    bad.view(32, 16)[:16] = True
+    assert "Only 16 of 32 heads are wrong: (b, h) = (0, 0)" in structure._heads(bad, 2)[0]
+    bad.view(32, 16)[:20] = True
+    assert "Only 20 of 32 heads are wrong" in structure._heads(bad, 2)[0]
+    bad[:] = True
+    bad[0, 0] = False
+    assert "The first head is right" in structure._heads(bad, 2)[0]
+    pack = torch.zeros(44, 2, 16, dtype=torch.bool)  # [T, H, D]
+    pack[22:38] = True
+    assert structure._tokens(pack) == ["Only 16 of 44 tokens of the pack are wrong: 22 to 37."]
+
+
 def test_one_hot_v_shows_the_attention_matrix():
     text = broken(
         ("w = torch.exp2(t - ref)", "w = torch.exp2(t - ref) * (1 + j)"),
