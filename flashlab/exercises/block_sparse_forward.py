@@ -148,6 +148,12 @@ CASES = (
         "sm_scale is -0.5: a hidden key's -inf turns into +inf if it is multiplied afterwards.",
     ),
     Case(
+        "scale-zero",
+        "ragged",
+        lambda t: _sizes(t, 5, 2 * t["BLOCK_N"] + 5, "holes", sm_scale=0.0),
+        "sm_scale is 0: all keys that are kept weigh the same, and -inf * 0 is NaN.",
+    ),
+    Case(
         "one-token",
         "ragged",
         lambda t: _sizes(t, 1, 1, "all"),

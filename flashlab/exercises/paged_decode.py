@@ -183,6 +183,12 @@ CASES = (
         "sm_scale is -0.5: a hidden key's -inf turns into +inf if it is multiplied afterwards.",
     ),
     Case(
+        "scale-zero",
+        "ragged",
+        lambda t: _sizes([t["BLOCK_N"] + 5, 3], 16, sm_scale=0.0),
+        "sm_scale is 0, which is not None: all keys weigh the same.",
+    ),
+    Case(
         "lengths",
         "hostile",
         lambda t: _sizes([3 * t["BLOCK_N"] - 2, 0, 5], 8, H=2),

@@ -128,6 +128,13 @@ CASES = (
         "sm_scale is -0.5: a hidden key's -inf turns into +inf if it is multiplied afterwards.",
     ),
     Case(
+        "scale-zero",
+        "ragged",
+        lambda t: _sizes(t["BLOCK_N"], 2, B=2, sm_scale=0.0, lengths=[t["BLOCK_N"], 5]),
+        "sm_scale is 0, which is not None: all keys weigh the same.",
+        trivial="all keys weigh the same, so the mean of V is right",
+    ),
+    Case(
         "lengths",
         "hostile",
         lambda t: _sizes(3 * t["BLOCK_N"], 2, B=3, H=2, lengths=[3 * t["BLOCK_N"], 5, 0]),
@@ -154,6 +161,13 @@ CASES = (
         "hostile",
         lambda t: _sizes(2 * t["BLOCK_N"], 70),
         "70 shares: more parts than one tile of the merge holds.",
+    ),
+    Case(
+        "many-full-shares",
+        "hostile",
+        lambda t: _sizes(130 * t["BLOCK_N"], 130, scores="rising"),
+        "130 shares with keys, and later tiles of the merge raise the largest lse: what was "
+        "merged before must shrink.",
     ),
     Case(
         "permuted",

@@ -205,6 +205,24 @@ CASES = (
         "Causal and ragged with all scores near -120: a hidden key must weigh nothing at all.",
     ),
     Case(
+        "causal-last-key",
+        "causal",
+        lambda t: _sizes([3, t["BLOCK_M"]], [3, 2 * t["BLOCK_N"] + 1], causal=True),
+        "The third key tile has one key, which the last query alone sees: it is not skipped.",
+    ),
+    Case(
+        "causal-one-hidden",
+        "causal",
+        lambda t: _sizes([7], [2 * t["BLOCK_N"] + 5], causal=True),
+        "The first query sees all keys of the first two tiles but one: the second needs a mask.",
+    ),
+    Case(
+        "scale-zero",
+        "hostile",
+        lambda t: _sizes([11, 3], [t["BLOCK_N"] + 11, 6], causal=True, sm_scale=0.0),
+        "sm_scale is 0: all keys that a query sees weigh the same, and -inf * 0 is NaN.",
+    ),
+    Case(
         "empty-sequences",
         "hostile",
         lambda t: _sizes([0, 3, 4, 0, 2], [2, 0, 5, 0, t["BLOCK_N"] + 1], H=2),

@@ -145,6 +145,17 @@ _TILE = (
     ),
 )
 
+_GIVEN = (
+    Mistake(
+        "zero-taken-for-no-scale",
+        "D**-0.5 if sm_scale is None else float(sm_scale)",
+        "float(sm_scale or D**-0.5)",
+        "scale-zero",
+        "wrong",
+        "An sm_scale of 0 is replaced by the default: 0 is a scale, only None means 1/sqrt(D).",
+    ),
+)
+
 _FINISH = (
     Mistake(
         "never-divided",
@@ -188,4 +199,4 @@ _FINISH = (
     ),
 )
 
-MISTAKES = _PAGES + _TILE + _FINISH
+MISTAKES = _PAGES + _TILE + _FINISH + _GIVEN

@@ -244,6 +244,22 @@ _MERGE = (
         "o is overwritten by each tile of parts: only the last tile is left.",
     ),
     Mistake(
+        "merged-output-not-rescaled",
+        _O,
+        "o = o + tl.sum(w[:, None] * o_s, 0) + 0.0 * shrink",
+        "many-full-shares",
+        "wrong",
+        "The merged o is not rescaled when a later tile of parts raises the largest lse.",
+    ),
+    Mistake(
+        "merged-sum-not-rescaled",
+        _L_ALL,
+        "l_all = l_all + tl.sum(w, 0) + 0.0 * shrink",
+        "many-full-shares",
+        "wrong",
+        "The merged sum is not rescaled when a later tile of parts raises the largest lse.",
+    ),
+    Mistake(
         "parts-not-weighted",
         _O,
         "o = shrink * o + tl.sum(o_s, 0)",
@@ -254,6 +270,14 @@ _MERGE = (
 )
 
 _GIVEN = (
+    Mistake(
+        "zero-taken-for-no-scale",
+        "D**-0.5 if sm_scale is None else float(sm_scale)",
+        "float(sm_scale or D**-0.5)",
+        "scale-zero",
+        "wrong",
+        "An sm_scale of 0 is replaced by the default: 0 is a scale, only None means 1/sqrt(D).",
+    ),
     Mistake(
         "split-and-head-swapped",
         "split = pid % num_splits",

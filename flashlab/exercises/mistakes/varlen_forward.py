@@ -185,6 +185,22 @@ _CAUSAL = (
         "mask.",
     ),
     Mistake(
+        "full-one-key-too-many",
+        _FULL,
+        "full = tl.minimum(full, start_m + 2 + shift)",
+        "causal-one-hidden",
+        "wrong",
+        "full is one key too many: my first query sees start_m + shift + 1 keys.",
+    ),
+    Mistake(
+        "end-one-key-short",
+        _END,
+        "end = tl.minimum(end, start_m + BLOCK_M - 1 + shift)",
+        "causal-last-key",
+        "wrong",
+        "end is the last key that my last query sees: it has to be the number of keys, one more.",
+    ),
+    Mistake(
         "end-of-my-first-query",
         _END,
         "end = tl.minimum(end, start_m + 1 + shift)",
@@ -273,4 +289,15 @@ _REST_OF_PACK = (
     ),
 )
 
-MISTAKES = _SEQUENCE + _PACK + _CAUSAL + _TILE + _REST_OF_PACK
+_GIVEN = (
+    Mistake(
+        "zero-taken-for-no-scale",
+        "D**-0.5 if sm_scale is None else float(sm_scale)",
+        "float(sm_scale or D**-0.5)",
+        "scale-zero",
+        "wrong",
+        "An sm_scale of 0 is replaced by the default: 0 is a scale, only None means 1/sqrt(D).",
+    ),
+)
+
+MISTAKES = _SEQUENCE + _PACK + _CAUSAL + _TILE + _REST_OF_PACK + _GIVEN

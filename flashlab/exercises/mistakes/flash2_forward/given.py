@@ -172,6 +172,14 @@ GIVEN = (
         "The argument sm_scale is ignored: 1/sqrt(D) is used always.",
     ),
     Mistake(
+        "zero-taken-for-no-scale",
+        "D**-0.5 if sm_scale is None else float(sm_scale)",
+        "float(sm_scale or D**-0.5)",
+        "scale-zero",
+        "wrong",
+        "An sm_scale of 0 is replaced by the default: 0 is a scale, only None means 1/sqrt(D).",
+    ),
+    Mistake(
         "hidden-score-times-zero",
         "max(abs(scale), 1e-30)",
         "abs(scale)",
