@@ -289,6 +289,17 @@ def _missing_dtype(statement: ast.stmt, said: str) -> str:
     return "tl.zeros needs its type, unlike torch.zeros: write tl.zeros([BLOCK_M], tl.float32)"
 
 
+def _shapes_apart(statement: ast.stmt, said: str) -> str:
+    """A vector beside a tile: Triton lines up last axes, as torch does."""
+    found = re.search(r"incompatible dimensions at index (\d+): (\d+) and (\d+)", said)
+    if found is None:
+        return ""
+    return (
+        f"along axis {found[1]} one side has {found[2]} elements and the other {found[3]}: beside "
+        "a tile a number for each row is written m[:, None], one for each column m[None, :]"
+    )
+
+
 RULES = (
     _matmul,
     _subscript,
@@ -300,4 +311,5 @@ RULES = (
     _inner_sizes,
     _python_function,
     _missing_dtype,
+    _shapes_apart,
 )

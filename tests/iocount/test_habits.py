@@ -50,6 +50,7 @@ HABITS = {
     "a.float()": "x.to(tl.float32)",
     "tl.amax(a, 1)": "tl.max(x, axis=1)",
     "len(a)": "BLOCK_ constants",
+    "b - tl.sum(b, 1)": "16 elements and the other 32: beside a tile a number for each row is",
     "tl.zeros([16])": "tl.zeros([BLOCK_M], tl.float32)",
 }
 
