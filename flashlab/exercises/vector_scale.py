@@ -124,8 +124,9 @@ EXERCISE = Exercise(
         "tl.program_id(0) is the number, tl.arange(0, BLOCK) are the lanes 0 to BLOCK - 1. Lanes "
         "whose index is N or more own nothing: compare the indices with N to get a mask, and give "
         "it to every load and store.",
-        "Step 1 ends with offs = pid * BLOCK + tl.arange(0, BLOCK) and mask = offs < N. In step 2 "
-        "the address of x_i is x_ptr + offs * stride_x; y is contiguous: y_i is at y_ptr + offs.",
+        "Step 1: pid = tl.program_id(0).to(tl.int64), offs = pid * BLOCK + tl.arange(0, BLOCK), "
+        "mask = offs < N. In step 2 the address of x_i is x_ptr + offs * stride_x; y is "
+        "contiguous: y_i is at y_ptr + offs.",
         "Step 2: x = tl.load(<address of x>, mask=mask, other=0.0), then "
         "tl.store(<address of y>, a * x, mask=mask).",
     ),
