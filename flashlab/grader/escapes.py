@@ -22,6 +22,10 @@ MODULE_NAMES = frozenset(
     "shutil pathlib modules".split()
 )
 TRICKS = frozenset("globals locals vars setattr delattr __builtins__ open memoryview".split())
+FRAMES = frozenset(
+    "gi_frame gi_yieldfrom cr_frame ag_frame tb_frame tb_next f_back f_locals f_globals "
+    "f_builtins f_code".split()
+)
 PLAIN_DUNDERS = frozenset(
     "__name__ __init__ __call__ __post_init__ __doc__ __all__ __version__".split()
 )
@@ -33,7 +37,7 @@ def escape(tree: ast.Module) -> Problem | None:
     found = [
         Problem("forbidden", said, node.lineno)
         for node in ast.walk(tree)
-        if isinstance(node, ast.expr | ast.stmt) and (said := _rule(node, names))
+        if isinstance(node, ast.expr | ast.stmt | ast.pattern) and (said := _rule(node, names))
     ]
     return min(found, key=lambda p: p.line, default=None)
 
@@ -52,15 +56,24 @@ def _rule(node: ast.AST, names: dict[str, str]) -> str:
             return f"{node.id} is not needed in an answer: take it out"
         if node.id == "getattr":
             return "getattr hides which attribute is meant: write the attribute out"
+    if isinstance(node, ast.MatchClass):  # case object(x=y) reads an attribute too
+        return next(filter(None, map(_behind, node.kwd_attrs)), "")
     if isinstance(node, ast.Attribute):
         return _attribute(node, names)
     return ""
 
 
+def _behind(name: str) -> str:
+    hidden = name.startswith("__") and name.endswith("__") and name not in PLAIN_DUNDERS
+    if hidden or name in FRAMES:
+        return f"{name} reaches behind Python's objects: an answer does not need it"
+    return ""
+
+
 def _attribute(node: ast.Attribute, names: dict[str, str]) -> str:
     name = node.attr
-    if name.startswith("__") and name.endswith("__") and name not in PLAIN_DUNDERS:
-        return f"{name} reaches behind Python's objects: an answer does not need it"
+    if said := _behind(name):
+        return said
     if name == "handle":
         return ".handle is the interpreter's own array: a kernel works on tiles with tl"
     root = dotted(node, names).split(".")

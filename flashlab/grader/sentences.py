@@ -59,14 +59,15 @@ def raised(status: str, types: list[str], message: str, error: dict[str, Any]) -
     if status == "contract":
         return f"the file is no valid Python: {message}"
     if status == "oom":
-        return f"it asked for more memory than a case may use ({_first(message)})"
+        said = f" ({_first(message)})" if message else ""
+        return f"it asked for more memory than a case may use{said}"
     if name == "SystemExit":
         return f"it ended the program (SystemExit, code {error.get('code')}); return instead"
     if name == "RecursionError":
         return "RecursionError: a function calls itself without end"
     if "KernelError" in types:
         return message.split("\n  at ")[0]  # the line is told apart
-    return f"{name}: {_first(message)}"
+    return f"{name}: {_first(message)}" if message else name
 
 
 def breach(rule: str, what: str) -> str:

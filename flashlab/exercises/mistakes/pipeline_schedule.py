@@ -44,6 +44,14 @@ PRODUCER = (
         "Slot and round are swapped: the remainder is the slot, the quotient counts the rounds.",
     ),
     Mistake(
+        "two-slots-always",
+        _SLOT + _PHASE,
+        "    slot = tile % 2\n    phase = tile // 2 & 1  #",
+        "one-slot",
+        "oob",
+        "There are taken to be two slots: there are as many as stages says.",
+    ),
+    Mistake(
         "phase-by-tile",
         _PHASE,
         "    phase = tile & 1  #",
@@ -58,6 +66,14 @@ PRODUCER = (
         "many-rounds",
         "contract",
         "The phase is the number of the round: a barrier knows its parity only, & 1.",
+    ),
+    Mistake(
+        "phase-always-zero",
+        _PHASE,
+        "    phase = 0  #",
+        "second-round",
+        "race",
+        "The phase is 0 in every round: its parity changes once round the ring.",
     ),
     Mistake(
         "phase-starts-at-one",
@@ -258,6 +274,14 @@ TURNS = (
         "one-warpgroup",
         "timeout",
         "The order of turns is reversed: warpgroup 0 waits for the first turn, the others do not.",
+    ),
+    Mistake(
+        "everybody-has-the-first-turn",
+        _TURN,
+        "        yield sm.wait(sm.turn[w], tile & 1 ^ 1)  #",
+        "one-tile",
+        "timeout",
+        "Every warpgroup has the first turn: only the wait of warpgroup 0 may pass at once.",
     ),
     Mistake(
         "turn-passed-to-itself",
