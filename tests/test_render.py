@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flashlab.errormap import MAX_HEADS
 from flashlab.exercise import STATUSES
 from flashlab.grader import wording
 from flashlab.grader.report import Report, Stage, Where
@@ -196,6 +197,11 @@ def test_a_pack_has_tokens_where_other_outputs_have_heads():
     assert "o, token (22), (23), heads 0 and 1; worst at [23, 1, 0]" in said
     said = summary.where(Where("lse", [1, 23], -0.3, 0.4, heads=[[1]], rows=[22, 23]))
     assert "lse, head (1), rows 22 and 23" in said
+    assert "head (0), (1), (2) and 12 more" in summary.where(
+        Where("lse", [0, 0], 0.0, 1.0, heads=[[h] for h in range(15)])
+    )
+    kept = [[h] for h in range(MAX_HEADS)]  # others may be wrong too
+    assert "(2) and more" in summary.where(Where("lse", [0, 0], 0.0, 1.0, heads=kept))
 
 
 def test_an_unfilled_step_is_told_once():

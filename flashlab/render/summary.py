@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.errormap import MAX_ROWS, is_pack
+from flashlab.errormap import MAX_HEADS, MAX_ROWS, is_pack
 from flashlab.exercise import GROUPS
 from flashlab.grader.report import CaseResult, Report, Stage, Where
 from flashlab.grader.wording import EVIDENCE, MEANINGS, apart, numbers
@@ -99,6 +99,8 @@ def where(spot: Where) -> str:
     """Output, heads, rows and worst element."""
     heads = ", ".join("(" + ", ".join(map(str, h)) + ")" for h in spot.heads[:3])
     more = f" and {len(spot.heads) - 3} more" if len(spot.heads) > 3 else ""
+    if len(spot.heads) == MAX_HEADS:  # there may be others that were not kept
+        more = " and more"
     first, rest = "head", "rows"
     if heads and is_pack(len(spot.index), len(spot.heads[0])):
         first, rest = "token", "heads"
