@@ -107,7 +107,7 @@ class Report(str):
 def _text(tally: "Tally", table: list[dict[str, Any]]) -> str:
     """One screen, at most 99 columns wide."""
     beside = any(row["bound"] for row in table)
-    head = f"{'tensor':12s} {'loaded':>14s} {'unique':>14s} {'re-read':>8s} {'stored':>14s}"
+    head = f"{'tensor':12s} {'loaded':>14s} {'unique':>14s} {'reads':>8s} {'stored':>14s}"
     lines = [title(tally), head + (f"   {'closed form':>24s}" if beside else "")]
     shown = table[:_MAX_ROWS]
     for row in shown:
@@ -137,7 +137,7 @@ _CELL = (
 def _html_table(tally: "Tally", table: list[dict[str, Any]]) -> str:
     """One table in the notebook's own colours; no style sheet, no script, no request."""
     beside = any(row["bound"] for row in table)
-    head = ["tensor", "loaded", "unique", "re-read", "stored"]
+    head = ["tensor", "loaded", "unique", "reads", "stored"]
     head += ["closed form: loaded", "stored"] if beside else []
     out = ["".join(_cell(name, "th") for name in head)]
     for row in table:
