@@ -49,6 +49,7 @@ class Recorder:
         self.flops: dict[Any, int] = defaultdict(int)  # counters of the current step
         self.live: Liveness | None = None
         self.tainted = False  # did this program load without `other`
+        self.has_other = False  # was the load under way given one
         self.large = False  # may an offset of this launch pass 2^31
         self.kernel, self.running = "", False
         self._loops: list[tuple[int, int]] = []

@@ -12,6 +12,15 @@ def scale(x_ptr, y_ptr, n, a, B: tl.constexpr):
 
 
 @triton.jit
+def single_loads(x_ptr, at_ptr, y_ptr, n):
+    row = tl.program_id(0)
+    at = tl.load(at_ptr + row, mask=row < n, other=0)  # a single 0, used as an offset
+    one = row + tl.arange(0, 1)
+    x = tl.load(x_ptr + at) + tl.load(x_ptr + one, mask=one < n, other=0.0)
+    tl.store(y_ptr + one, x)
+
+
+@triton.jit
 def in_place(x_ptr, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0.0) + 1.0, mask=i < n)

@@ -38,6 +38,13 @@ def scaling():
 
 
 @case
+def single_loads():
+    x, at, y = redzone(normal(4)), redzone(torch.tensor([3, 2, 1, 0])), fresh(6)
+    c.single_loads[(6,)](x, at, y, 4)
+    return [(y, torch.cat([x + x.flip(0), x[:1], x[:1]]))]
+
+
+@case
 def scaling_half():
     x, y = normal(N, dtype=torch.float16), fresh(N, dtype=torch.float16)
     c.scale[lambda meta: (-(-meta["n"] // meta["B"]),)](x, y, N, 3.0, B=16, num_warps=2)

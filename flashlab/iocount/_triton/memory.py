@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 import triton.runtime.interpreter as interp
+from triton.language.semantic import TritonSemantic
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 from flashlab.iocount._triton import taint
@@ -27,6 +28,20 @@ def install(patches: Patches, rec: Recorder) -> None:
     }
     for name, hook in hooks.items():
         patches.put(InterpreterBuilder, name, hook)
+    patches.put(TritonSemantic, "load", _semantic_load(rec, TritonSemantic.load))
+
+
+def _semantic_load(rec: Recorder, original: Any) -> Any:
+    """``tl.load``, which passes on no ``other`` that is a single 0: `rec` is told of it."""
+
+    def load(self: Any, ptr: Any, mask: Any, other: Any, *rest: Any, **more: Any) -> Any:
+        rec.has_other = other is not None
+        try:
+            return original(self, ptr, mask, other, *rest, **more)
+        finally:
+            rec.has_other = False
+
+    return load
 
 
 def _mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -40,6 +55,8 @@ def _load(rec: Recorder) -> Any:
     def load(self: Any, ptrs: Any, mask: Any, other: Any, *_: Any, **__: Any) -> TensorHandle:
         lanes = _mask(mask, ptrs.data.shape)
         dtype = ptrs.get_element_ty()
+        if other is None and rec.has_other:
+            other = TensorHandle(np.zeros(1, interp._get_np_dtype(dtype)), dtype)
         memory_type = _memory_type(dtype)
         _check_inputs(rec, "load", ptrs, mask, lanes)
         arg, at, full = rec.access("load", ptrs.data, lanes, memory_type.itemsize)
