@@ -77,6 +77,12 @@ CASES = (
         pairs=(0, 1),
     ),
     Case(
+        "long-lists",
+        "core",
+        lambda t: _sizes(t, 9 * t["BLOCK_M"], 19 * t["BLOCK_N"], "heads"),
+        "9 rows of 19 key tiles, of which two thirds are kept: lists of a dozen tiles.",
+    ),
+    Case(
         "given-scale",
         "core",
         lambda t: _sizes(t, t["BLOCK_M"], 3 * t["BLOCK_N"], "holes", sm_scale=0.5),
