@@ -43,18 +43,14 @@ def consumer(sm, w, n_tiles, stages):
             yield sm.pv(tile - 1, last_slot)
         ### END SOLUTION
 
-        # 5. When the scores are there, let the next warpgroup begin
-        ### BEGIN SOLUTION 5: wait for Q K alone, pass the turn; give K back and take the softmax
+        # 5. When the scores are there, let the next warpgroup begin; when P V is, V goes back
+        ### BEGIN SOLUTION 5: Q K is there: pass the turn, give K back, softmax; P V: give V back
         if tile < n_tiles:
             yield sm.wait_products(1 if tile > 0 else 0)  # P V may still run
         yield sm.arrive(sm.turn[(w + 1) % sm.consumers])
         if tile < n_tiles:
             yield sm.arrive(sm.k_empty[slot])
             yield sm.softmax(tile)  # while the tensor cores multiply with V
-        ### END SOLUTION
-
-        # 6. When P V is there too, V may go back
-        ### BEGIN SOLUTION 6: wait for all products; give the V of tile - 1 back
         yield sm.wait_products(0)
         if tile > 0:
             yield sm.arrive(sm.v_empty[last_slot])

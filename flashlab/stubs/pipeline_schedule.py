@@ -30,13 +30,9 @@ def consumer(sm, w, n_tiles, stages):
         # Step 4: when K is there, Q K of tile; when V is there, P V of tile - 1
         raise NotImplementedError("Step 4 is not written yet")
 
-        # 5. When the scores are there, let the next warpgroup begin
-        # Step 5: wait for Q K alone, pass the turn; give K back and take the softmax
+        # 5. When the scores are there, let the next warpgroup begin; when P V is, V goes back
+        # Step 5: Q K is there: pass the turn, give K back, softmax; P V: give V back
         raise NotImplementedError("Step 5 is not written yet")
-
-        # 6. When P V is there too, V may go back
-        # Step 6: wait for all products; give the V of tile - 1 back
-        raise NotImplementedError("Step 6 is not written yet")
 
         # Given: nothing adds to the accumulator now, so it may be rescaled
         if tile < n_tiles:
