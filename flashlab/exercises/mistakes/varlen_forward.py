@@ -168,6 +168,14 @@ _CAUSAL = (
         "The causal mask compares positions in the pack with positions in the sequence.",
     ),
     Mistake(
+        "diagonal-within-the-tile",
+        _DIAGONAL,
+        "visible = visible & (offs_n[None, :] <= offs_m[:, None] + shift)",
+        "causal-sequences",
+        "wrong",
+        "The diagonal takes offs_n for the key: it counts within the tile, add start_n.",
+    ),
+    Mistake(
         "strictly-below-the-diagonal",
         _DIAGONAL,
         "visible = visible & ((start_n + offs_n)[None, :] < offs_m[:, None] + shift)",

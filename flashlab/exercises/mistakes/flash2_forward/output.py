@@ -56,6 +56,14 @@ OUTPUT = (
         "lse adds a maximum in base 2 to a natural logarithm.",
     ),
     Mistake(
+        "lse-maximum-times-log2e",
+        _LSE,
+        "lse = m_log2 * LOG2E + tl.log(l_safe)",
+        "one-tile",
+        "wrong",
+        "lse multiplies the maximum by log2(e): from base 2 to nats one divides.",
+    ),
+    Mistake(
         "lse-logarithm-in-base-2",
         _LSE,
         "lse = m_log2 / LOG2E + tl.log2(l_safe)",
