@@ -202,5 +202,5 @@ EXERCISE = Exercise(
     budget=budget,
     tile_names=("BLOCK_M", "BLOCK_N", "BLOCK_K"),
     tile_pairs=((16, 16, 16), (32, 16, 16), (16, 32, 32)),
-    minutes=35,
+    minutes=45,
 )

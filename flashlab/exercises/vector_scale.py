@@ -134,5 +134,5 @@ EXERCISE = Exercise(
     budget=budget,
     tile_names=("BLOCK",),
     tile_pairs=((16,), (32,), (64,)),
-    minutes=15,
+    minutes=25,
 )
