@@ -16,6 +16,15 @@ GIVEN = (
         "The scores are rounded to fp16 before exp2: keep everything between the dots in fp32.",
     ),
     Mistake(
+        "scale-rounded-into-q",
+        _S,
+        's = tl.dot((q * (scale * LOG2E)).to(q.dtype), tl.trans(k), input_precision="ieee")'
+        " / (scale * LOG2E)",
+        "one-tile",
+        "precision",
+        "q is multiplied by the scale and rounded to its dtype again: scale the scores, in fp32.",
+    ),
+    Mistake(
         "tf32",
         _S,
         "s = tl.dot(q, tl.trans(k))",
