@@ -177,6 +177,8 @@ def hint(slug: str, level: int | None = None, *, show: bool = True) -> str:
         raise ValueError(f"{slug} has hints 1 to {len(hints)}; you asked for {level}")
     workspace.record_hint(slug, level)
     text = f"Hint {level} of {len(hints)}: {hints[level - 1]}"
+    if opened == level == len(hints):
+        text += "\nThis was the last hint already. `flashlab solution` shows how the course does it."
     if show:
         _say(text)
     return text
