@@ -178,7 +178,7 @@ def hint(slug: str, level: int | None = None, *, show: bool = True) -> str:
     workspace.record_hint(slug, level)
     text = f"Hint {level} of {len(hints)}: {hints[level - 1]}"
     if opened == level == len(hints):
-        text += "\nThis was the last hint already. `flashlab solution` shows how the course does it."
+        text += "\nThis is the last hint already. `flashlab solution` shows the course's answer."
     if show:
         _say(text)
     return text
