@@ -246,6 +246,18 @@ def test_compiled_cases_pass_on_a_gpu(slug: str) -> None:
     assert any(case.name.endswith(" bf16") for case in report.cases)
 
 
+@pytest.mark.gpu
+def test_an_illegal_access_on_a_gpu_gets_one_sentence() -> None:
+    far = "x.stride(0) + (x.device.type == 'cuda') * 2**40"
+    text = sources.solution_text("vector_scale").replace("x.stride(0), N", f"{far}, N")
+    report = check("vector_scale", text, tier="gpu", diagnose=False)
+
+    failed = [case for case in report.cases if case.status != "pass"]
+    assert {case.tier for case in failed} == {"gpu"}
+    assert all("illegal memory access" in case.detail for case in failed)
+    assert "illegal memory access" in report.headline
+
+
 def test_the_first_verdict_is_quick_when_warm(solution: str) -> None:
     quick(solution, cases=["one-block"])
     used = pool.default().cpu_seconds
