@@ -30,6 +30,7 @@ BENCHES = {
     "decode_splits": "decode_splits",
     "dispatch": "dispatch",
 }
+PRINTED = ("recorder", "grading", "triad", "row_softmax", "tiled_matmul")  # no --out
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -242,11 +243,15 @@ def _bench(args: argparse.Namespace) -> int:
         from flashlab.viz import bench_roofline
 
         return bench_roofline.main(args.draw)
+    if args.quick and args.what != "flash_forward":
+        raise ValueError("--quick is for flash_forward alone: leave it out here")
     module = importlib.import_module(f"flashlab.bench.{BENCHES[args.what]}")
     if args.what == "flash_forward":
         return module.main(quick=args.quick, solution=not args.mine, out=args.out)
+    if args.out and args.what in PRINTED:
+        raise ValueError(f"{args.what} prints its figures and saves none: leave --out away")
     if BENCHES[args.what] == "elementary":
-        return module.main(args.what)
+        return module.main(args.what, mine=args.mine)
     if args.what in ("recorder", "grading"):
         return module.main() or 0
     return module.main(args.what, mine=args.mine, out=args.out)

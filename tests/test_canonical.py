@@ -2,6 +2,7 @@
 
 import json
 
+import nbformat
 import pytest
 
 from flashlab.authoring import __main__ as authoring
@@ -56,7 +57,6 @@ def test_text_form():
 
 
 def test_nbformat_agrees():
-    nbformat = pytest.importorskip("nbformat")
     text = canonical.dump(form(prose("# T"), code("a = 1\nb"), code("c", id="c")))
     notebook = nbformat.reads(text, as_version=4)
     nbformat.validate(notebook)

@@ -152,3 +152,15 @@ def test_debug_runs_the_file_it_is_told(capsys, tmp_path):
     mine.write_text("def vector_scale(x, a):\n    raise RuntimeError('it is mine')\n")
     with pytest.raises(RuntimeError, match="it is mine"):
         cli.main(["debug", "vector_scale", "--file", str(mine)])
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("flash2_forward", "--quick"), "--quick is for"),
+        (("triad", "--out", "x.json"), "saves none"),
+    ],
+)
+def test_a_bench_refuses_options_that_it_does_not_know(capsys, args, says):
+    code, _, err = run(capsys, "bench", *args)
+    assert code == 2 and says in err

@@ -121,7 +121,9 @@ def _env() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
 
 
-@pytest.mark.skipif(not shutil.which("bwrap"), reason="not run: bubblewrap is not installed")
+@pytest.mark.skipif(
+    not shutil.which("bwrap"), reason="not run: apt-get install bubblewrap runs it"
+)
 def test_a_server_runs_inside_a_sandbox(solution: str) -> None:
     words = "bwrap --unshare-all --die-with-parent --ro-bind / / --dev /dev --proc /proc".split()
     made = pool.Pool(lanes=1, command=lambda server: [*words, *server])
