@@ -4,6 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from flashlab.classroom import cli as classroom
+
 EXAMPLES = """examples:
   flashlab lab                           open the course in JupyterLab
   flashlab doctor                        what this machine can run, and what to mend
@@ -115,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         "reproduce", _reproduce, "recompute a paper's table", "flashlab reproduce fa3-ablation"
     )
     reproduce.add_argument("table")
+    classroom.add(commands)
     return parser
 
 
