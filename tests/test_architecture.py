@@ -16,7 +16,7 @@ LAYERS = {
     "core": """aot autograd calling device error_budget errormap exercise hardware holes iocount
         kernels loading memory numerics pipeline reference sources transplant worked workspace""",
     "course": "bench claims exercises grader reproduce",
-    "front": """__init__ __main__ authoring classroom cli doctor home lab learner notebook
+    "front": """__init__ __main__ authoring classroom cli colab doctor home lab learner notebook
         quizzes render viz""",
 }
 FLOORS = ("core", "course", "front")

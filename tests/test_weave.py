@@ -9,9 +9,10 @@ import torch
 
 from flashlab import exercises, sources
 from flashlab.authoring import __main__ as authoring
-from flashlab.authoring import canonical, check, contract, weave
+from flashlab.authoring import canonical, check, colab_cells, contract, weave
 
 SLUG = "vector_scale"
+COLAB = (colab_cells.BADGE, colab_cells.SETUP)
 
 
 def cell(kind: str, name: str, text: str) -> canonical.Cell:
@@ -63,10 +64,41 @@ def test_weaving_writes_stub_cells_and_hash(course):
     assert sources.stub_text(SLUG) == stub
     assert sources.released_stubs(SLUG) == {sources.text_hash(stub)}
     after = lab_cells(course)
-    assert list(after) == list(before)
+    assert [name for name in after if name not in COLAB] == list(before)
     assert canonical.source(after["vector-scale-stub"]) == f"%%fill {SLUG}\n{stub}".rstrip("\n")
     assert "vector_scale(x: Tensor, a: float)" in canonical.source(after["vector-scale-contract"])
     assert all(after[name] == before[name] for name in ("start", "vector-scale-check"))
+
+
+@pytest.mark.parametrize("name", ["chapters/00_start.ipynb", "labs/00_start.ipynb"])
+def test_every_notebook_gets_the_two_cells_for_colab_behind_its_title(course, name):
+    weave.main(check=False)
+    cells = canonical.read(course / name)["cells"]
+    assert [cell["id"] for cell in cells[:3]] == ["start", *COLAB]
+    badge, setup = map(canonical.source, cells[1:3])
+    path = colab_cells.repository().removeprefix("https://github.com/")
+    assert f"https://colab.research.google.com/github/{path}/blob/main/{name})" in badge
+    assert f'"https://github.com/{path}/archive/refs/heads/main.zip"' in setup
+    assert "--no-deps" in setup and "capture" not in setup
+
+
+def test_a_changed_set_up_cell_is_put_right_where_it_belongs(course):
+    weave.main(check=False)
+    path = course / "chapters/00_start.ipynb"
+    woven = path.read_text()
+    cells = canonical.read(path)["cells"]
+    cells[2]["source"] = ["print('mine')"]
+    write_lab(path, cells[2], cells[0])
+    assert any("00_start.ipynb: not what" in said for said in weave.main(check=True))
+    weave.main(check=False)
+    assert path.read_text() == woven
+
+
+def test_an_address_that_colab_cannot_open_is_one_sentence(course):
+    project = course / "pyproject.toml"
+    project.write_text(project.read_text().replace("https://github.com/", "https://example.com/"))
+    (said,) = weave.main(check=False)
+    assert said.startswith("project.urls.Repository should start with https://github.com/")
 
 
 def test_weaving_again_changes_nothing_and_keeps_canonical_form(course):

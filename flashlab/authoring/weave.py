@@ -1,4 +1,4 @@
-"""Stubs, stub cells and contract cells, all derived from solutions and references. Floor: front.
+"""Stubs, stub cells, contract cells and the cells for Colab: all that is derived. Floor: front.
 
 A stub is written twice, as ``flashlab/stubs/<slug>.py`` and as the lab's ``%%fill <slug>`` cell;
 its hash joins the list of released stubs, by which an untouched one is known for ever.
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flashlab import exercises, sources
-from flashlab.authoring import canonical, contract
+from flashlab.authoring import canonical, colab_cells, contract
 
 
 def weave() -> dict[Path, str]:
@@ -27,8 +27,7 @@ def weave() -> dict[Path, str]:
     woven = {sources.stub_path(slug): text for slug, text in stubs.items()}
     woven[sources.RELEASED] = _released(stubs)
     for path in canonical.notebooks():
-        if path.parent.name == "labs":
-            woven[path] = _lab(path, stubs)
+        woven[path] = _notebook(path, stubs)
     return woven
 
 
@@ -43,11 +42,13 @@ def _released(stubs: Mapping[str, str]) -> str:
     return json.dumps(dict(sorted(hashes.items())), indent=1) + "\n"
 
 
-def _lab(path: Path, stubs: Mapping[str, str]) -> str:
-    """The lab's text with its stub and contract cells replaced, the other cells as they are."""
+def _notebook(path: Path, stubs: Mapping[str, str]) -> str:
+    """The notebook's text with its derived cells replaced, the other cells as they are."""
     notebook = canonical.read(path)
-    changed = False
-    for cell in notebook["cells"]:
+    cells = colab_cells.placed(notebook["cells"], path)
+    changed = cells != notebook["cells"]
+    notebook["cells"] = cells
+    for cell in cells if path.parent.name == "labs" else ():
         text = _cell_text(cell, path, stubs)
         if text and sources.normalise(canonical.source(cell)) != sources.normalise(text):
             cell["source"] = canonical.lines(text)
