@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab.aot.compiled import Compiled
@@ -28,11 +28,11 @@ class Compiler:
     """Compiles launches in a worker process, which starts on first use and stays warm.
 
     Args:
-        prefix: Words put before the worker's command, such as a sandbox's.
+        command: Puts the worker's command into another, such as that of a sandbox.
     """
 
-    def __init__(self, prefix: Sequence[str] = ()) -> None:
-        self._prefix = list(prefix)
+    def __init__(self, command: Callable[[list[str]], list[str]] | None = None) -> None:
+        self._command = command or (lambda words: words)
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class Compiler:
             return self._process
         self.close()
         self._process = subprocess.Popen(
-            [*self._prefix, sys.executable, "-P", "-m", "flashlab.aot.worker"],
+            self._command([sys.executable, "-P", "-m", "flashlab.aot.worker"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),
@@ -154,7 +154,19 @@ def _environment() -> dict[str, str]:
 
 
 _shared = Compiler()
-atexit.register(_shared.close)
+_own = _shared
+atexit.register(_own.close)
+
+
+@contextlib.contextmanager
+def through(held: Compiler) -> Iterator[Compiler]:
+    """Within this, every compilation of this process goes through ``held``, such as a sandbox."""
+    global _shared
+    before, _shared = _shared, held
+    try:
+        yield held
+    finally:
+        _shared = before
 
 
 def warm() -> None:

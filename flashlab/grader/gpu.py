@@ -143,7 +143,7 @@ class Gpu:
             caches["CUDA_VISIBLE_DEVICES"] = shown
         with theirs:
             self._process = subprocess.Popen(
-                pool.server_command("direct", theirs.fileno()),
+                pool.default().command(pool.server_command("direct", theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

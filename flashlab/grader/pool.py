@@ -73,13 +73,18 @@ class Pool:
     Args:
         lanes: Runs at a time; None is one a core, at most four.
         command: Puts the server's command into another, such as that of a sandbox.
+        meeting: Folder of the socket that a server calls which can inherit none (container).
     """
 
     def __init__(
-        self, lanes: int | None = None, command: Callable[[list[str]], list[str]] | None = None
+        self,
+        lanes: int | None = None,
+        command: Callable[[list[str]], list[str]] | None = None,
+        meeting: Path | None = None,
     ) -> None:
         self.lanes = lanes or max(1, min(4, len(os.sched_getaffinity(0))))
-        self._command = command or (lambda words: words)
+        self.command = command or (lambda words: words)
+        self._meeting = meeting
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -100,19 +105,39 @@ class Pool:
         if self._server is not None and self._server.poll() is None and self._control:
             return self._control
         self._hang_up()
+        if self._meeting is not None:
+            self._control = self._meet(self._meeting / "control")
+            return self._control
         ours, theirs = socket.socketpair()
         with theirs:
-            self._server = subprocess.Popen(
-                self._command(server_command("fork", theirs.fileno())),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                env=environment() | {"CUDA_VISIBLE_DEVICES": ""},
-            )
+            self._server = self._spawn(theirs.fileno(), [theirs.fileno()])
         self._control = ours
         return ours
+
+    def _spawn(self, control: int | Path, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command(server_command("fork", control)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=pass_fds,
+            start_new_session=True,
+            env=environment() | {"CUDA_VISIBLE_DEVICES": ""},
+        )
+
+    def _meet(self, place: Path) -> socket.socket:
+        """Start a server and let it in, once: nobody else finds the socket afterwards."""
+        place.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(place))
+            place.chmod(0o666)
+            listener.listen(1)
+            listener.settimeout(START_SECONDS)
+            self._server = self._spawn(place)
+            control, _ = listener.accept()
+        place.unlink()
+        control.settimeout(None)
+        return control
 
     def _lane(self) -> socket.socket:
         """An idle lane, or a new one from a server that runs."""
@@ -278,11 +303,11 @@ def _printed(fd: int) -> str:
     return "".join(c for c in text if c in "\n\t" or c.isprintable())
 
 
-def server_command(mode: str, fd: int) -> list[str]:
+def server_command(mode: str, control: int | Path) -> list[str]:
     """Words that start ``server.py``: no site of the user, no bytecode, this process's path."""
     path = [p for p in sys.path if p and Path(p).exists()]
     server = str(PACKAGE / "grader" / "server.py")
-    return [sys.executable, "-I", "-B", server, mode, str(fd), *path, str(PACKAGE.parent)]
+    return [sys.executable, "-I", "-B", server, mode, str(control), *path, str(PACKAGE.parent)]
 
 
 def environment() -> dict[str, str]:
@@ -298,11 +323,26 @@ def environment() -> dict[str, str]:
 
 
 _default: Pool | None = None
+_held: Pool | None = None
+
+
+@contextlib.contextmanager
+def through(held: Pool) -> Iterator[Pool]:
+    """Within this, every check of this process runs in ``held`` or not at all."""
+    global _held
+    before, _held = _held, held
+    try:
+        yield held
+    finally:
+        _held = before
 
 
 def default() -> Pool:
     """The warm pool of this process; made on first use, closed when the interpreter ends."""
     global _default
+    if _held is not None:
+        _held.start()
+        return _held
     if _default is None or _default.pid != os.getpid() or _default._closed:
         _default = Pool()
         atexit.register(_default.close)

@@ -31,16 +31,17 @@ POLL_SECONDS = 0.03
 PROCESSES = 64
 FILE_BYTES = 16 << 20
 LOST = 70  # exit code of a worker whose own code failed
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """``server.py fork|direct FD PATH...``: import, then serve until the socket closes.
+    """``server.py fork|direct CONTROL PATH...``: import, then serve until the socket closes.
 
     "fork" forks lanes. "direct" runs every request in this process, which may use a GPU.
+    CONTROL is the number of an inherited socket, or the path of one to call.
     """
-    control = socket.socket(fileno=int(sys.argv[2]))
+    control = _control(sys.argv[2])
     sys.path[:] = sys.argv[3:]
     for name in PRELOAD:
         importlib.import_module(name)
@@ -52,11 +53,20 @@ def main() -> None:
             importlib.import_module(name)
     worker = importlib.import_module("flashlab.grader.worker")
     worker.prepare()
+    _libc.prctl(_PR_SET_DUMPABLE, 0)  # a worker may not look into the memory of what forked it
     gc.collect()
     gc.freeze()
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _root(control, os.getppid(), worker.main)
     sweep()
+
+
+def _control(name: str) -> socket.socket:
+    if name.isdigit():
+        return socket.socket(fileno=int(name))
+    control = socket.socket(socket.AF_UNIX)
+    control.connect(name)
+    return control
 
 
 def _root(control: socket.socket, parent: int, run: Callable[..., None]) -> None:
