@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns when it is unset
 
 _HOME_OF = {
+    "attention": "flashlab.routes",
     "check": "flashlab.learner",
     "hint": "flashlab.learner",
     "stub": "flashlab.learner",
@@ -28,6 +29,7 @@ _HOME_OF = {
 _SUBMODULES = ("kernels",)  # ``flashlab.kernels.flash_forward`` works after ``import flashlab``
 
 __all__ = [
+    "attention",
     "check",
     "count_io",
     "debug",

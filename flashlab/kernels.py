@@ -18,9 +18,18 @@ import triton
 from flashlab import sources
 from flashlab.calling import running
 from flashlab.loading import fault, jit_function, kernels_of, load_module
-from flashlab.workspace import Workspace, WorkspaceError
+from flashlab.workspace import Answer, Workspace, WorkspaceError
 
-__all__ = ["AnswerError", "Entry", "Kernel", "entry", "load_module", "passed_or_solution"]
+__all__ = [
+    "AnswerError",
+    "Entry",
+    "Kernel",
+    "course_function",
+    "entry",
+    "load_module",
+    "passed_function",
+    "passed_or_solution",
+]
 
 
 class AnswerError(WorkspaceError):
@@ -201,20 +210,54 @@ def passed_or_solution(slug: str, name: str = "") -> tuple[Callable, str]:
         The function (run recorded on CPU tensors, compiled on CUDA tensors) and a sentence that
         says whose it is.
     """
-    workspace = Workspace.current()
-    answer = workspace.answer(slug)
-    if answer.origin != "stub" and workspace.last_pass(slug) == sources.text_hash(answer.text):
+    answer = _passed(slug)
+    if answer is not None:
         function = getattr(entry(slug), name) if name else entry(slug)
-        return function, f"{slug}: your own, {workspace.show(answer.path)}"
-    return _solution(
-        slug, name or slug
-    ), f"{slug}: the course's solution, since no text of yours has passed yet"
+        return function, f"{slug}: your own, {Workspace.current().show(answer.path)}"
+    return course_function(slug, name), (
+        f"{slug}: the course's solution, since no text of yours has passed yet"
+    )
+
+
+def passed_function(slug: str, name: str = "") -> Callable | None:
+    """The learner's function of the text that last passed its check, or None.
+
+    Unlike an ``Entry`` it stays that text's, so a backward pass finds the kernels of its forward.
+    """
+    answer = _passed(slug)
+    return None if answer is None else _fixed(entry(slug).module(), name or slug)
+
+
+def course_function(slug: str, name: str = "") -> Callable:
+    """The solution's function; empty ``name`` is the one called as the exercise.
+
+    Raises:
+        KeyError: this copy of the course has no such solution.
+    """
+    return _solution(slug, name or slug)
 
 
 @functools.cache
 def _solution(slug: str, name: str) -> Callable:
-    """The solution's function; loaded once, so that its kernels are compiled once."""
-    module = load_module(sources.solution_text(slug), str(sources.solution_path(slug)))
+    return _fixed(_solution_module(slug), name)
+
+
+@functools.cache
+def _solution_module(slug: str) -> ModuleType:
+    """Loaded once, so that its kernels are compiled once."""
+    return load_module(sources.solution_text(slug), str(sources.solution_path(slug)))
+
+
+def _passed(slug: str) -> Answer | None:
+    workspace = Workspace.current()
+    answer = workspace.answer(slug)
+    if answer.origin == "stub" or workspace.last_pass(slug) != sources.text_hash(answer.text):
+        return None
+    return answer
+
+
+def _fixed(module: ModuleType, name: str) -> Callable:
+    """A module's function, recorded on CPU tensors and compiled on CUDA tensors."""
     function, kernels = vars(module)[name], [jit_function(k) for k in kernels_of(module).values()]
 
     @functools.wraps(function)

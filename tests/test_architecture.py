@@ -14,10 +14,11 @@ PACKAGE = ROOT / "flashlab"
 
 LAYERS = {
     "core": """aot autograd calling device error_budget errormap exercise hardware holes iocount
-        kernels loading memory numerics pipeline reference sources transplant worked workspace""",
-    "course": "bench claims exercises grader reproduce",
+        kernels loading memory numerics pipeline reference routes sources transplant worked
+        workspace""",
+    "course": "bench capstone claims exercises grader reproduce",
     "front": """__init__ __main__ authoring classroom cli colab doctor home lab learner notebook
-        quizzes render viz""",
+        quizzes render viz website""",
 }
 FLOORS = ("core", "course", "front")
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}

@@ -9,25 +9,17 @@ import torch
 from torch.nn.attention import SDPBackend
 
 from flashlab.bench import peers, table, timing
+from flashlab.routes import decode_splits
 
 D = 128
 CELLS = ((1, 32, 8192), (1, 32, 65536), (1, 8, 65536), (16, 32, 8192))  # B, H, N
-
-
-def splits(B: int, H: int, N: int) -> int:
-    """Parts of the keys: enough programs for eight on each SM, none under 256 keys, 32 at most.
-
-    The merge has one program a head: with more parts it is what takes the time.
-    """
-    programs = 8 * torch.cuda.get_device_properties(0).multi_processor_count
-    return max(1, min(programs // (B * H), N // 256, 32))
 
 
 def cell(ours: Callable, B: int, H: int, N: int) -> dict:
     """One cell of the table, measured."""
     k, v = (torch.randn(B, H, N, D, device="cuda", dtype=torch.float16) for _ in range(2))
     q = torch.randn(B, H, 1, D, device="cuda", dtype=torch.float16)
-    parts = splits(B, H, N)
+    parts = decode_splits(B, H, N, q.device)
     times = timing.interleaved_ms(
         {
             "ours": lambda: ours(q, k, v, num_splits=parts),

@@ -74,6 +74,15 @@ def saved_at(path: Path) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime))
 
 
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """Inode, size and time of a file, which a write changes; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace a file's bytes all at once; folders are made, a link keeps pointing to its file.
 

@@ -94,6 +94,11 @@ class Workspace:
             return stub
         return mine or Answer(stub.text, None, "", "stub")
 
+    def stamp(self, slug: str) -> tuple[Any, ...]:
+        """Changes when an answer or what is known of its checks may have; reads no file."""
+        paths = (self.kernel_path(slug), sources.stub_path(slug), self.root / "progress.json")
+        return (str(self.root), *(files.stamp(path) for path in paths))
+
     def fill(self, slug: str, cell_text: str, force: bool = False) -> FillResult:
         """Save a cell's text to the learner's file, or not, by the table of ``decide``.
 
