@@ -31,6 +31,7 @@ BENCHES = {
     "varlen_forward": "varlen",
     "decode_splits": "decode_splits",
     "dispatch": "dispatch",
+    "gpt": "gpt",
     "fp8_hopper": "fp8",
 }
 PRINTED = ("recorder", "grading", "triad", "row_softmax", "tiled_matmul")  # no --out

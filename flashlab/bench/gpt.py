@@ -1,0 +1,187 @@
+"""``flashlab bench gpt``: a training step of GPT-2 medium's shape with three attentions.
+
+Forward pass, backward pass and AdamW, fp32 weights with bf16 autocast. Ours is the course's
+solutions, beside SDPA's FlashAttention-2 and standard attention. Also the memory of one layer of
+attention, and whether the loss of a small GPT follows SDPA's over 300 steps.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from flashlab import hardware
+from flashlab.bench import timing
+from flashlab.capstone import flops, peers, train
+from flashlab.capstone.gpt import GPT, GPT2_MEDIUM, Attend
+from flashlab.routes import call_of, course_attention, plan
+
+TOKENS = 16384  # of a step: B = TOKENS / N
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+LONG = 8192  # where standard attention has room for B 1
+ROUNDS = 5
+EVERY = 5  # losses that a record keeps
+ATTENTIONS: dict[str, Attend] = {
+    "ours": course_attention,
+    "sdpa flash": peers.sdpa,
+    "standard": peers.standard,
+}
+
+
+class Bench:
+    """The model and its optimizer, which all cells share."""
+
+    def __init__(self) -> None:
+        self.model = GPT(GPT2_MEDIUM).cuda()
+        self.optimizer = train.optimizer_of(self.model, 1e-4)
+
+    def step(self, B: int, N: int, attend: Attend) -> Callable[[], object]:
+        """A call that does one training step on random tokens."""
+        tokens = torch.randint(GPT2_MEDIUM.vocabulary, (B, N + 1), device="cuda")
+        pair = tokens[:, :-1], tokens[:, 1:]
+        return lambda: train.step(self.model, self.optimizer, *pair, attend, torch.bfloat16)
+
+    def cell(self, B: int, N: int, names: tuple[str, ...]) -> dict:
+        """Milliseconds and peak bytes of a step with each attention; None: out of memory."""
+        steps, peaks = {}, {}
+        for name in names:
+            fn = self.step(B, N, ATTENTIONS[name])
+            peaks[name] = peak_bytes(fn)
+            if peaks[name] is not None:
+                steps[name] = fn
+        times: dict[str, list[float]] = {name: [] for name in steps}
+        for _ in range(ROUNDS):
+            for name, fn in steps.items():
+                times[name].append(once_ms(fn))
+        ms = {name: statistics.median(all_ms) for name, all_ms in times.items()}
+        return {"B": B, "N": N, "ms": {name: ms.get(name) for name in names}, "peak_bytes": peaks}
+
+
+def peak_bytes(fn: Callable[[], object]) -> int | None:
+    """Most memory that PyTorch holds during a second ``fn()``; None: there is not enough."""
+    try:
+        fn()
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        fn()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated()
+    except torch.cuda.OutOfMemoryError:
+        pass  # what the failed call holds is freed when its frames are
+    torch.cuda.empty_cache()
+    return None
+
+
+def once_ms(fn: Callable[[], object]) -> float:
+    """Milliseconds of one call after a pause; steps are long enough to hide the launches."""
+    time.sleep(timing.PAUSE_S)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
+
+
+def steps(bench: Bench) -> Iterator[dict]:
+    """The table: ours and SDPA at every length, standard attention beside them."""
+    for N in LENGTHS:
+        B = TOKENS // N
+        row = bench.cell(B, N, tuple(ATTENTIONS))
+        work = flops.step_flops(GPT2_MEDIUM, B, N)
+        print(line(row, work), flush=True)
+        yield row
+        torch.cuda.empty_cache()
+    row = bench.cell(1, LONG, tuple(ATTENTIONS))
+    print(line(row, flops.step_flops(GPT2_MEDIUM, 1, LONG)), flush=True)
+    yield row
+
+
+def line(row: dict, work: int) -> str:
+    """One row as text."""
+    cells, ours = [], row["ms"]["ours"]
+    for name, ms in row["ms"].items():
+        if ms is None:
+            cells.append(f"{name} out of memory")
+            continue
+        more = "" if name == "ours" else f", {ms / ours:.2f}x"
+        peak = row["peak_bytes"][name] / 1e9
+        cells.append(f"{name} {ms:.1f} ms ({work / ms / 1e9:.0f} TFLOP/s, {peak:.1f} GB{more})")
+    return f"B {row['B']:2d} N {row['N']:5d}: " + "  ".join(cells)
+
+
+def layer_bytes(N: int = LONG) -> dict[str, int]:
+    """Peak memory of one layer of attention, forward and backward, its inputs among it."""
+    H, D = GPT2_MEDIUM.heads, GPT2_MEDIUM.D
+    found = {}
+    for name, attend in ATTENTIONS.items():
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()
+
+        def both(attend: Attend = attend) -> None:
+            q, k, v = (
+                torch.randn(1, H, N, D, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+                for _ in range(3)
+            )
+            o = attend(q, k, v, causal=True)
+            torch.autograd.grad(o, (q, k, v), torch.ones_like(o))
+
+        peak = peak_bytes(both)
+        found[name] = None if peak is None else peak - before
+    return found
+
+
+def losses() -> dict:
+    """300 steps of the small GPT with each attention, from the same start on the same batches.
+
+    Every ``EVERY``-th loss, and the largest difference from SDPA's among all of them.
+    """
+    runs = {name: train.train(train.ON_GPU, attend, name) for name, attend in ATTENTIONS.items()}
+    sheet = hardware.find(torch.cuda.get_device_name(0))
+    found = {"every": EVERY, "steps": train.ON_GPU.steps, "runs": {}}
+    for name, run in runs.items():
+        far = train.apart(run, runs["sdpa flash"])
+        found["runs"][name] = {
+            "losses": [round(loss, 4) for loss in run.losses[::EVERY]],
+            "apart": far,
+            "seconds": round(run.seconds, 6),
+            "peak_bytes": run.peak_bytes,
+            "kept_bytes": run.kept_bytes,
+        }
+        share = f", MFU {run.mfu(sheet.peak('bfloat16')):.3f}" if sheet else ""
+        print(
+            f"small GPT, {name}: {1e3 * run.seconds:.1f} ms a step, "
+            f"{run.tokens_per_second:.0f} tokens/s{share}, last loss {run.losses[-1]:.4f}, "
+            f"at most {far:.5f} from SDPA's, peak {run.peak_bytes / 1e9:.2f} GB",
+            flush=True,
+        )
+    return found
+
+
+def routes_taken() -> list[str]:
+    """Whose kernels "ours" are on this card, in sentences."""
+    q = torch.empty(1, 16, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    return list(plan(call_of(q, q, q), own=False).whose)
+
+
+def main(slug: str, mine: bool = False, out: str | None = None) -> int:
+    """Print the table, the layer's memory and the losses; 1 without a GPU."""
+    if not torch.cuda.is_available():
+        print("flashlab bench gpt measures speed and needs an NVIDIA GPU; none is here.")
+        return 1
+    facts = timing.card() | {"how": "median of five interleaved steps, a pause before each"}
+    print(", ".join(f"{k} {v}" for k, v in facts.items()))
+    facts["kernels"] = "; ".join(routes_taken())
+    print(facts["kernels"])
+    layer = layer_bytes()
+    print("one layer, MB:", {k: v and round(v / 1e6, 1) for k, v in layer.items()})
+    trained = losses()
+    rows = list(steps(Bench()))
+    if out:
+        record = {"slug": slug, "facts": facts, "rows": rows, "layer_bytes": layer}
+        record["small_gpt"] = trained
+        Path(out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 0

@@ -1,0 +1,1 @@
+"""The capstone: a small GPT trained on one's own kernels, and what it measures. Floor: course."""
