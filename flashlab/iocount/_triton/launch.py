@@ -10,7 +10,7 @@ import numpy as np
 import triton
 import triton.runtime.interpreter as interp
 
-from flashlab.iocount import habits
+from flashlab.iocount import gluon, habits
 from flashlab.iocount._triton import language, rewrite
 from flashlab.iocount._triton.binding import bind, grid_of, programs
 from flashlab.iocount._triton.host import Host, convert
@@ -54,17 +54,14 @@ class Launcher:
         if warmup:
             return
         name = getattr(jit_function, "__name__", "kernel")
-        if getattr(jit_function, "is_gluon", bool)():
-            hint = "Run it on a Hopper GPU, outside count_io"
-            what = f"kernel {name} is written in Gluon, which has no interpreter"
-            raise KernelError(what, hint, kernel=name, kind="compile")
         bound, options = bind(name, jit_function, args, kwargs)
         grid = grid_of(name, grid, bound)
         if self.on_launch is not None:
             self.on_launch(jit_function, grid, bound, options)
         for hook in getattr(jit_function, "pre_run_hooks", ()):
             hook(*args, **kwargs)
-        twin = self.twin(jit_function)
+        in_gluon = getattr(jit_function, "is_gluon", bool)()
+        twin = None if in_gluon else self.twin(jit_function)
         rec = self.rec
         if rec.running:
             raise KernelError(
@@ -74,7 +71,10 @@ class Launcher:
         global _running
         outer, _running = _running, rec
         try:
-            self._run(twin, bound, grid)
+            if in_gluon:
+                self._run_gluon(jit_function, bound, grid)
+            else:
+                self._run(twin, bound, grid)
         finally:
             _running = outer
             rec.end_launch()
@@ -106,6 +106,18 @@ class Launcher:
             failure.__context__ = failure.__cause__ = None
             raise failure
         host.give_back(arguments)
+
+    def _run_gluon(self, kernel: Any, bound: dict[str, Any], grid: tuple[int, int, int]) -> None:
+        failure = None
+        try:
+            gluon.run(self.rec, kernel, bound, grid, programs(grid, self.order))
+        except KernelError as error:
+            failure = error.with_traceback(None)
+        except Exception as error:
+            failure = self._explain(error)
+        if failure is not None:
+            failure.__context__ = failure.__cause__ = None
+            raise failure
 
     def _install_calls(self, patches: Patches) -> None:
         call = self.call

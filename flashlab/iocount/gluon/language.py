@@ -1,0 +1,176 @@
+"""Gluon's names for a program on the CPU: ``gl``, ``tma``, ``mbarrier``, ``warpgroup_mma``."""
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import triton.experimental.gluon.language as gl
+
+from flashlab.iocount._triton.language import StaticAssertion
+from flashlab.iocount.gluon.roles import Role
+from flashlab.iocount.gluon.shared import Barrier, Barriers, Machine
+from flashlab.iocount.gluon.tile import Int, Pointer, Tile, apply
+
+LAYOUTS = (
+    "AutoLayout BlockedLayout CoalescedLayout DistributedLinearLayout DotOperandLayout "
+    "NVMMADistributedLayout NVMMASharedLayout PaddedSharedLayout SharedLinearLayout SliceLayout "
+    "SwizzledSharedLayout MBarrierLayout"
+).split()
+FUNCTIONS = "exp exp2 log log2 sqrt".split()
+DTYPES = "float16 bfloat16 float32 int1 int32 int64".split()
+
+
+class Layout:
+    """Any layout: where values lie is the compiler's to check."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.parent = args[1] if len(args) > 1 else kwargs.get("parent")
+
+    @classmethod
+    def get_default_for(cls, *args: Any, **kwargs: Any) -> "Layout":
+        return cls()
+
+
+def _unary(function: Callable) -> Callable:
+    return lambda x: apply(function, x if isinstance(x, Tile) else float(x))
+
+
+def _reduce(function: Callable) -> Callable:
+    def call(x: Tile, axis: int | None = None, keep_dims: bool = False) -> Any:
+        data = function(x.data, axis=axis, keepdims=keep_dims)
+        if not isinstance(data, np.ndarray) or data.ndim == 0:
+            return Int(data) if x.data.dtype.kind == "i" else float(data)
+        return Tile(data, x.dtype)
+
+    return call
+
+
+def _choose(function: Callable) -> Callable:
+    """Of numbers the one, of tiles element by element; NaN is passed over, as the GPU does."""
+    plain = {np.fmax: max, np.fmin: min}[function]
+    return lambda a, b: apply(
+        function if isinstance(a, Tile) or isinstance(b, Tile) else plain, a, b
+    )
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    values = [v for v in (a, b) if isinstance(v, Tile)]
+    if not values and not isinstance(condition, Tile):
+        return a if condition else b
+    lay = max([v for v in (condition, a, b) if isinstance(v, Tile)], key=lambda t: t.data.ndim)
+    dtype = values[0].dtype if values else (gl.float32 if float in map(type, (a, b)) else gl.int32)
+    plain = [v.data if isinstance(v, Tile) else v for v in (condition, a, b)]
+    return Tile(np.where(*plain), dtype, lay.layout)
+
+
+def _cdiv(a: Any, b: Any) -> Any:
+    return Int((a + b - 1) // b) if isinstance(a, int) else (a + b - 1) // b
+
+
+def _static_assert(condition: Any, message: str = "") -> None:
+    if not condition:
+        raise StaticAssertion(message)
+
+
+def _full(shape: Any, value: Any, dtype: Any, layout: Any = None) -> Tile:
+    return Tile(np.full([int(n) for n in shape], value), dtype, layout)
+
+
+_atom = threading.Lock()
+
+
+def _atomic_add(pointer: Pointer, value: Any, mask: Any = True, **how: Any) -> Any:
+    with _atom:
+        before = pointer.argument.load(pointer.offset, mask, None)
+        pointer.argument.store(pointer.offset, before + value, mask)
+    return before
+
+
+def names(machine: Machine, pid: tuple, grid: tuple) -> dict[str, Any]:
+    """Every emulated name by its own name; modules are namespaces."""
+    language = {name: type(name, (Layout,), {}) for name in LAYOUTS}
+    language |= {name: getattr(gl, name) for name in DTYPES}
+    language |= {name: _unary(getattr(np, name)) for name in FUNCTIONS}
+    language |= {
+        "abs": _unary(np.abs),
+        "max": _reduce(np.fmax.reduce), "min": _reduce(np.fmin.reduce),
+        "sum": _reduce(np.add.reduce),
+        "maximum": _choose(np.fmax), "minimum": _choose(np.fmin),
+        "where": _where, "cdiv": _cdiv, "full": _full, "static_assert": _static_assert,
+        "zeros": lambda shape, dtype, layout=None: _full(shape, 0, dtype, layout),
+        "arange": lambda a, b, layout=None: Tile(np.arange(a, b), gl.int32, layout),
+        "static_range": range, "range": range, "constexpr": lambda value: value,
+        "convert_layout": lambda x, layout, assert_trivial=False: _laid(x, layout),
+        "expand_dims": lambda x, axis: Tile(np.expand_dims(x.data, axis), x.dtype, x.layout),
+        "program_id": lambda axis: Int(pid[axis]),
+        "num_programs": lambda axis: Int(grid[axis]),
+        "load": lambda p, mask=True, other=None, **how: p.argument.load(p.offset, mask, other),
+        "store": lambda p, x, mask=True, **how: p.argument.store(p.offset, x, mask),
+        "atomic_add": _atomic_add,
+        "barrier": lambda *a, **k: None, "thread_barrier": lambda *a, **k: None,
+    }  # fmt: skip
+    return language | _hopper(machine)
+
+
+def _laid(x: Any, layout: Any) -> Any:
+    """The same values, also for a product that is not done (it says so when it is used)."""
+    return Tile(x.data, x.dtype, layout)
+
+
+def _hopper(machine: Machine) -> dict[str, Any]:
+    def allocate(dtype: Any, shape: Any, layout: Any = None) -> Any:
+        if dtype.name != "int64":
+            return machine.allocate(dtype, [int(n) for n in shape])
+        return Barrier() if len(shape) == 1 and shape[0] == 1 else Barriers(shape[0])
+
+    def load(desc, coord, barrier, result, pred=True, **how: Any) -> None:
+        machine.load(desc, coord, barrier, result, pred)
+
+    def arrive(barrier, *, count=1, pred=True) -> None:
+        if pred:
+            machine.arrive(barrier, count)
+
+    def expect(barrier, nbytes, pred=True) -> None:
+        if pred:
+            machine.arrive(barrier, 1, nbytes)
+
+    def mma(a, b, acc, *, use_acc=True, precision=None, max_num_imprecise_acc=None,
+            is_async=False):  # fmt: skip
+        return machine.product(a, b, acc, use_acc, is_async)
+
+    def specialize(parts: Any, warps: Any, registers: Any) -> None:
+        if len(warps) != len(parts) - 1 or len(registers) != len(parts) - 1:
+            raise TypeError("warp_specialize: warps and registers are those of all parts but one")
+        roles = [
+            Role(f"{function.__name__} {n}", lambda f=function, a=args: f(*a))
+            for n, (function, args) in enumerate(parts)
+        ]
+        machine.started = roles
+        machine.roles.run(roles)
+
+    tma = SimpleNamespace(
+        async_load=load,
+        async_copy_global_to_shared=load,
+        async_store=machine.store,
+        async_copy_shared_to_global=machine.store,
+        store_wait=lambda pendings=0, **how: machine.store_wait(pendings),
+    )
+    mbarrier = SimpleNamespace(
+        MBarrierLayout=Layout,
+        init=lambda barrier, count: barrier.init(count),
+        expect=expect,
+        wait=lambda barrier, phase, pred=True, deps=(): machine.wait(barrier, phase),
+        arrive=arrive,
+        invalidate=lambda barrier: None,
+    )
+    return {
+        "tma": tma, "mbarrier": mbarrier, **vars(tma), **vars(mbarrier),
+        "allocate_shared_memory": allocate, "warp_specialize": specialize,
+        "fence_async_shared": lambda *a, **k: machine.fence(),
+        "warpgroup_mma": mma,
+        "warpgroup_mma_wait": lambda num_outstanding=0, deps=(): machine.product_wait(
+            num_outstanding, deps
+        ),
+    }  # fmt: skip
