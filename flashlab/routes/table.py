@@ -111,7 +111,7 @@ ROUTES = (
     ),
     Route(
         "training",
-        "all other calls",
+        "all other calls: training, and the first tokens of a text",
         lambda call: True,
         (
             _one("flash3_forward", fits=_hopper),
