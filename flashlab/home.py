@@ -87,13 +87,13 @@ def _chapters(root: Path, rows: list[dict[str, Any]]) -> list[Chapter]:
         for path in sorted((root / kind).glob("[0-9][0-9]_*.ipynb")):
             chapter = plan.setdefault(path.name[:2], Chapter(path.name[:2]))
             setattr(chapter, kind.removesuffix("s"), f"{kind}/{path.name}")
-            chapter.title = chapter.title or _title(path)
+            chapter.title = chapter.title or title(path)
     for row in rows:
         plan.setdefault(row["chapter"], Chapter(row["chapter"])).exercises.append(row)
     return [plan[number] for number in sorted(plan)]
 
 
-def _title(path: Path) -> str:
+def title(path: Path) -> str:
     """The first heading of a notebook without its number, else its file name in words."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]

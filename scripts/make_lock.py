@@ -1,4 +1,4 @@
-"""Write requirements.lock (for a learner) and requirements-test.lock (for the tests too).
+"""Write requirements.lock (for a learner), and those of the tests and of a class.
 
 ``make lock`` runs it. Universal (one file for Python 3.11 to 3.13 on x86_64 and aarch64), without
 hashes, addresses and CUDA libraries: torch's own metadata pulls those where they are wanted.
@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEARNER, TEST = ROOT / "requirements.lock", ROOT / "requirements-test.lock"
+SITE = ROOT / "requirements-site.lock"
+CLASS = ROOT / "requirements-class.lock"
 CUDA = re.compile(r"^((?:nvidia|cuda)-[a-z0-9-]+)==", re.MULTILINE)
 HEADER = """\
 # {what}
@@ -45,4 +47,14 @@ if __name__ == "__main__":
         TEST,
         "A learner's environment (requirements.lock) and what the tests need.",
         ["--extra", "test", "--constraint", str(LEARNER)],
+    )
+    write(
+        CLASS,
+        "A learner's environment (requirements.lock) and what an instructor needs.",
+        ["--extra", "classroom", "--constraint", str(LEARNER)],
+    )
+    write(
+        SITE,
+        "The tests' environment (requirements-test.lock) and what building the site needs.",
+        ["--extra", "test", "--extra", "site", "--constraint", str(TEST)],
     )

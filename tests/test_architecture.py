@@ -14,9 +14,9 @@ PACKAGE = ROOT / "flashlab"
 
 LAYERS = {
     "core": """aot autograd calling device error_budget errormap exercise hardware holes iocount
-        kernels loading memory numerics pipeline reference routes sources transplant worked
+        kernels loading memory numerics pipeline reference ring routes sources transplant worked
         workspace""",
-    "course": "bench capstone claims exercises grader reproduce",
+    "course": "bench broken capstone claims exercises grader reproduce",
     "front": """__init__ __main__ authoring classroom cli colab doctor home lab learner notebook
         quizzes render viz website""",
 }
@@ -37,6 +37,7 @@ THIRD_PARTY = set(
     "jupyter_core traitlets nbformat nbclient matplotlib rich google".split()
 )
 EXTRAS = {"nbgrader": "classroom", "dask": "classroom", "distributed": "classroom"}
+EXTRAS |= dict.fromkeys(("docutils", "latex2mathml", "sphinx"), "website")
 
 MAX_FILE, MAX_FUNCTION = 350, 40
 LONG_FILES = {

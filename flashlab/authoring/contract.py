@@ -25,14 +25,22 @@ def contract_cell(exercise: Exercise) -> str:
     module = import_module(exercise.reference.split(":")[0])
     parts = []
     for name in exercise.functions:
-        function = getattr(module, name)
-        docstring = inspect.getdoc(function)
-        if not docstring:
-            raise ValueError(f"{exercise.slug}: the reference {name} needs a docstring")
-        parts += [f"```python\n{signature(name, function)}\n```", *_docstring(docstring)]
+        parts += described(name, getattr(module, name))
     if exercise.budget is not None:
         parts.append(_budget(exercise))
     return "\n\n".join(parts)
+
+
+def described(name: str, function: Callable) -> list[str]:
+    """Signature and docstring of a function as paragraphs of Markdown.
+
+    Raises:
+        ValueError: it has no docstring.
+    """
+    docstring = inspect.getdoc(function)
+    if not docstring:
+        raise ValueError(f"{name} needs a docstring")
+    return [f"```python\n{signature(name, function)}\n```", *_docstring(docstring)]
 
 
 def signature(name: str, function: Callable) -> str:

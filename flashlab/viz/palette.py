@@ -50,10 +50,16 @@ def css(scope: str = ":root") -> str:
     )
 
 
-LIGHT_PAGES = ('[data-jp-theme-light="true"]', "html[theme=light]", "body.vscode-light")
+LIGHT_PAGES = (
+    '[data-jp-theme-light="true"]',
+    "html[theme=light]",
+    "html[data-theme=light]",
+    "body.vscode-light",
+)
 DARK_PAGES = (
     '[data-jp-theme-light="false"]',
     "html[theme=dark]",
+    "html[data-theme=dark]",
     "body.vscode-dark",
     "body.vscode-high-contrast",
 )
@@ -70,7 +76,7 @@ JUPYTER = {
 def inline(
     scope: str, light: Mapping[str, str] | None = None, dark: Mapping[str, str] | None = None
 ) -> str:
-    """CSS variables for HTML within a notebook's page: JupyterLab, Colab, VS Code, the system.
+    """CSS variables for HTML within a notebook's page: JupyterLab, Colab, VS Code, the site, the system.
 
     Args:
         scope: Selector of the element that holds the picture.

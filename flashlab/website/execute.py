@@ -1,0 +1,89 @@
+"""Run chapters as a reader would and keep the result until something that it shows changes."""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+from flashlab import notebook, sources
+from flashlab.authoring.colab_cells import SETUP
+from flashlab.workspace.files import write_atomic
+
+LIMIT_S = 300  # of a cell: a hang, not a speed
+LIVE = "flashlab.website.live"
+_PARENT = str(Path(__file__).resolve().parents[2])  # of the package: a kernel starts elsewhere
+
+
+def chapters(only: Sequence[str] | None = None) -> list[Path]:
+    """The chapters, or those whose two digits are named."""
+    found = sorted((sources.course_dir() / "chapters").glob("*.ipynb"))
+    return [path for path in found if not only or path.stem[:2] in only]
+
+
+def run_all(
+    paths: Sequence[Path], folder: Path, jobs: int, say: Callable[[str], None]
+) -> list[Path]:
+    """Executed copies of notebooks in ``folder``, in order.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell failed; names it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    state = _state()
+
+    def one(path: Path) -> Path:
+        target, stamp = folder / path.name, folder / f"{path.stem}.stamp"
+        key = hashlib.sha256(path.read_bytes() + state.encode()).hexdigest()
+        if target.is_file() and stamp.is_file() and stamp.read_text() == key:
+            say(f"{path.stem}: unchanged")
+            return target
+        start = time.monotonic()
+        write_atomic(target, nbformat.writes(run(path)).encode())
+        write_atomic(stamp, key.encode())
+        say(f"{path.stem}: executed in {time.monotonic() - start:.0f} s")
+        return target
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, paths))
+
+
+def run(path: Path) -> nbformat.NotebookNode:
+    """The notebook after a run from top to bottom in a new workspace."""
+    page = nbformat.read(path, 4)
+    page.cells = [cell for cell in page.cells if cell.id != SETUP]
+    with tempfile.TemporaryDirectory(prefix="flashlab-site-") as folder:
+        profile = Path(folder) / "ipython" / "profile_default"
+        config = notebook.ipython_config(profile)
+        with config.open("a", encoding="utf-8") as file:
+            file.write(f'c.InteractiveShellApp.extensions.append("{LIVE}")\n')
+        env = {
+            **os.environ,
+            "FLASHLAB_WORK": str(Path(folder) / "work"),
+            "IPYTHONDIR": str(profile.parent),
+            "PYTHONPATH": os.pathsep.join(filter(None, [_PARENT, os.environ.get("PYTHONPATH")])),
+        }
+        client = NotebookClient(page, timeout=LIMIT_S, resources={"metadata": {"path": folder}})
+        client.execute(env=env, stderr=subprocess.DEVNULL)
+    page.metadata.pop("widgets", None)
+    return page
+
+
+def _state() -> str:
+    """A hash of all code that a chapter may show or run, and of the versions it runs on."""
+    import torch
+    import triton
+
+    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+    course = sources.course_dir()
+    for folder in ("flashlab", "solutions"):
+        for path in sorted((course / folder).rglob("*")):
+            if path.suffix in (".py", ".json", ".js", ".css"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,150 @@
+"""The site's pages before Sphinx reads them, and what is packed into them for readers without
+Python. The built site itself is tested by tests/website (slow).
+"""
+
+import base64
+import json
+import math
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+
+from flashlab import claims, exercises, quizzes, sources
+from flashlab.bench import records
+from flashlab.quizzes.question import judge
+from flashlab.viz import score_budget
+from flashlab.website import contracts, evidence, live, pages
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """All pages, the chapters without outputs."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "left over.md").write_text("# Nothing writes me any more\n")
+    pages.write(folder, sorted((sources.course_dir() / "chapters").glob("*.ipynb")))
+    return folder
+
+
+def markdown(path: Path) -> str:
+    if path.suffix == ".md":
+        return path.read_text()
+    cells = json.loads(path.read_text())["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+def test_links_between_pages_lead_somewhere(written):
+    found = 0
+    for path in written.rglob("*.*"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)", markdown(path)):
+            if "/" in target or target.endswith((".md", ".ipynb")):
+                found += 1
+                assert (path.parent / target).resolve().is_file(), f"{path.name}: {target}"
+    assert found > 100
+
+
+def test_every_page_is_in_the_table_of_contents(written):
+    index = (written / "index.md").read_text()
+    listed = {
+        line.rpartition("<")[2].rstrip(">")
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", index, re.S)
+        for line in block.splitlines()
+        if line and line[0] != ":"
+    }
+    there = {p.relative_to(written).with_suffix("").as_posix() for p in written.rglob("*.*")}
+    assert listed == there - {"index"}
+
+
+@pytest.mark.parametrize("slug", exercises.SYLLABUS)
+def test_an_exercise_page_has_its_contract_and_no_line_of_its_solution(slug):
+    page = contracts.page(slug)
+    exercise = exercises.get(slug)
+    for name in exercise.functions:
+        assert f"{name}(" in page
+    assert all(step in page for step in exercise.steps)
+    solution = sources.solution_text(slug)
+    for hole in sources.holes(solution):
+        for line in hole.lines:
+            code = line.split("#")[0].strip()
+            if len(code) > 12:
+                assert code not in page
+
+
+def test_evidence_shows_every_claim_and_every_record(written):
+    page = (written / "evidence.md").read_text()
+    assert all(claim.words.replace("|", "\\|") in page for claim in claims.every())
+    assert all(f"### `{path.stem}`" in page for path in records.FOLDER.glob("*.json"))
+
+
+def test_a_rate_on_the_evidence_page_is_work_by_time():
+    record = records.load("flash2_forward")
+    row = record["rows"][0]
+    rate = row["work"] / row["ms"]["ours"] / 1e9
+    assert f" {rate:.1f} " in evidence.page({}).split("`flash2_forward`")[1].split("###")[0]
+
+
+def test_a_version_that_was_not_timed_is_left_blank():
+    rows = [
+        {"cell": "a", "work": 2e9, "digits": 1, "unit": "TFLOP/s", "ms": {"ours": 1.0}},
+        {"cell": "b", "work": 2e9, "digits": 1, "unit": "TFLOP/s", "ms": {"peer": math.nan}},
+    ]
+    assert evidence._rates(rows).splitlines()[2:] == [
+        "| a | 2.0 |  | TFLOP/s |",
+        "| b |  |  | TFLOP/s |",
+    ]
+
+
+def test_a_page_that_is_not_there_leads_to_the_syllabus():
+    text = "[here](03_a.ipynb) [gone](09_b.ipynb) [lab](../labs/03_a.ipynb)"
+    assert pages.linked(text, "chapters", {"03_a"}) == (
+        "[here](../chapters/03_a.ipynb) [gone](../syllabus.md) [lab](../labs/03_a.md)"
+    )
+
+
+def test_links_to_files_lead_to_the_repository():
+    text = "[a](../CONTRIBUTING.md) [b](https://a.b/c) [c](#here) [d](labs/x.ipynb#y)"
+    told = pages.without_repository_links(text)
+    assert "/blob/main/CONTRIBUTING.md)" in told and "/blob/main/labs/x.ipynb#y)" in told
+    assert "[b](https://a.b/c) [c](#here)" in told
+
+
+def test_nothing_is_left_over_and_unchanged_pages_keep_their_time(written):
+    assert not (written / "left over.md").exists()
+    before = {path: path.stat().st_mtime_ns for path in written.rglob("*.md")}
+    pages.write(written, sorted((sources.course_dir() / "chapters").glob("*.ipynb")))
+    assert {path: path.stat().st_mtime_ns for path in written.rglob("*.md")} == before
+
+
+def test_an_explorer_packs_all_its_pictures_in_the_order_of_its_sliders():
+    explorer = score_budget.score_budget()
+    page = live.explorer_html(explorer)
+    packed = re.search(r'<script type="text/plain">(.*?)</script>', page).group(1)
+    pictures = json.loads(zlib.decompress(base64.b64decode(packed)))
+    counts = [len(control.values) for control in explorer.controls]
+    assert len(pictures) == math.prod(counts)
+    last = {control.name: control.values[-1] for control in explorer.controls}
+    assert pictures[-1] == explorer.at(**last).figure()
+    third = explorer.controls[-1]
+    assert (
+        pictures[2]
+        == explorer.at(
+            **{control.name: control.values[0] for control in explorer.controls[:-1]},
+            **{third.name: third.values[2]},
+        ).figure()
+    )
+
+
+@pytest.mark.parametrize("name", quizzes.names())
+def test_packed_verdicts_are_the_judges_own(name):
+    for question in quizzes.quiz(name).questions:
+        packed = live.verdicts(question)
+        right = float(question.answer())
+        assert packed["near"][0][0] == right
+        assert packed["none"].startswith("This is no number")
+        for wrong, (target, _, said) in zip(question.wrong, packed["near"][1:], strict=False):
+            value = float(wrong.value())
+            assert target == value
+            assert judge(question, value).said.split("`")[0].split("<")[0][:20] in said
+        assert "large" in packed["large"] and "small" in packed["small"]
+        assert packed["sign"].startswith("A number")
