@@ -109,6 +109,18 @@ def _parser() -> argparse.ArgumentParser:
     verify = command("verify", _verify, "author's check: stub, solution, mistakes, hints")
     verify.add_argument("slug", nargs="*", help="exercises (default: all)")
     verify.add_argument("--tier", help="cpu, gpu or hopper (default: best here)")
+    broken = command(
+        "broken", _broken, "debug this kernel: eight to name and mend", "flashlab broken name 3 c"
+    )
+    broken.add_argument(
+        "do",
+        nargs="?",
+        default="list",
+        choices="list show symptoms choices name check report".split(),
+    )
+    broken.add_argument("number", nargs="?", type=int, help="kernel, 1 to 8")
+    broken.add_argument("letter", nargs="?", help="for name: the sentence you choose")
+    broken.add_argument("--seed", type=int, help="which eight (default: those dealt last)")
     bench = command("bench", _bench, "measure", "flashlab bench recorder")
     bench.add_argument("what", choices=BENCHES)
     bench.add_argument("--quick", action="store_true", help="small sizes, for a T4 or L4")
@@ -237,6 +249,26 @@ def _verify(args: argparse.Namespace) -> int:
     from flashlab.authoring import verify
 
     return verify.main(args.slug, args.tier)
+
+
+def _broken(args: argparse.Namespace) -> int:
+    from flashlab import broken
+
+    found = broken.newest() if args.seed is None else broken.deal(args.seed)
+    if args.do == "list":
+        print(found)
+        return 0
+    if args.number is None or (args.do == "name") != (args.letter is not None):
+        wanted = "N LETTER" if args.do == "name" else "N"
+        raise ValueError(f"write `flashlab broken {args.do} {wanted}`, with N from 1 to 8")
+    if args.do == "report":
+        from flashlab import learner
+
+        learner.show_report(found.report(args.number))
+        return 0
+    more = [args.letter] if args.do == "name" else []
+    print(getattr(found, args.do)(args.number, *more))
+    return 0
 
 
 def _bench(args: argparse.Namespace) -> int:
