@@ -54,13 +54,14 @@ def _plain(reference: dict):
 def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
     """(status, sentence, bytes moved by tensor) of one call."""
     trial = trials.trial(exercise, case, tiles)
+    sent = {name: trials.padded(x) for name, x in trial.sent.items()}  # a mutant may write to them
     module = loaded(text)
     if exercise.tiles_as == "constants":
         vars(module).update(tiles)
     try:
         with np.errstate(all="ignore"), iocount.count_io(poison=True) as tally, Fresh():
             function = worker.called(module, exercise.called(case), exercise.harness)
-            got = function(**trial.arguments | trial.sent)
+            got = function(**trial.arguments | sent)
     except iocount.KernelError as error:
         return error.kind, str(error), {}
     except PipelineError as error:
@@ -82,7 +83,7 @@ def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
         if bool((out.view(kind) == value).any()):
             return "uninitialised", f"{name} is not written everywhere", {}
     worst = numerics.worst(numerics.compare(outputs, reference, trial.limits, tiles))
-    return worst.status, worst.sentence, moved_bytes(tally, trial.sent, outputs)
+    return worst.status, worst.sentence, moved_bytes(tally, sent, outputs)
 
 
 def moved_bytes(tally, inputs, outputs):

@@ -25,6 +25,7 @@ SYLLABUS = (
     "flash2_forward",
     "flash2_backward",
     "pipeline_schedule",
+    "tma_forward",
     "split_kv_decode",
     "varlen_forward",
     "paged_decode",

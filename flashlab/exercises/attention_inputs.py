@@ -9,7 +9,7 @@ from flashlab.exercise import Sizes
 
 SCORES = ("random", "large", "negative", "rising", "falling")
 VALUES = ("random", "large", "one-hot")
-LAYOUTS = ("contiguous", "permuted", "expanded")
+LAYOUTS = ("contiguous", "permuted", "expanded", "packed", "shared")
 
 
 def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> dict:
@@ -22,7 +22,9 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
     unit vector j: o is P);
     ``layout``: contiguous (default); permuted ([B, N, H, D] memory, k a slice of longer rows, v
     with D outermost in each head); expanded (q, k every second element, k shared by the batch,
-    v by the heads).
+    v by the heads); packed ([B, N, H, D] memory, k and v side by side in one tensor, rows padded
+    to whole steps of 16 bytes); shared (k shared by the batch, v by the heads, D side by side). A
+    tensor descriptor can describe contiguous (D a multiple of 16 bytes), packed and shared.
     """
     B, D, heads = sizes["B"], sizes["D"], (sizes["H"], sizes.get("H_kv", sizes["H"]))
     scores, values = sizes.get("scores", "random"), sizes.get("values", "random")
@@ -84,7 +86,27 @@ def _expanded(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) 
     return [q, k.expand(B, H_kv, N_k, D), v.expand(B, H_kv, N_k, D)]
 
 
-_LAYOUTS = {"contiguous": _contiguous, "permuted": _permuted, "expanded": _expanded}
+def _packed(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    H, H_kv = heads
+    width = -(-D // 8) * 8  # 8 elements of 2 bytes are a step
+    q = draw(B, N_q, H, width)[..., :D].permute(0, 2, 1, 3)
+    k, v = draw(B, N_k, 2, H_kv, width)[..., :D].permute(2, 0, 3, 1, 4)
+    return [q, k, v]
+
+
+def _shared(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) -> list[Tensor]:
+    H, H_kv = heads
+    k, v = draw(1, H_kv, N_k, D), draw(B, 1, N_k, D)
+    return [draw(B, H, N_q, D), k.expand(B, H_kv, N_k, D), v.expand(B, H_kv, N_k, D)]
+
+
+_LAYOUTS = {
+    "contiguous": _contiguous,
+    "permuted": _permuted,
+    "expanded": _expanded,
+    "packed": _packed,
+    "shared": _shared,
+}
 
 
 def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
