@@ -26,6 +26,7 @@ BENCHES = {
     "flash_forward": "attention",
     "block_sparse_forward": "sparse",
     "flash2_forward": "forward",
+    "tma_forward": "forward",
     "flash2_backward": "backward",
     "split_kv_decode": "decode",
     "varlen_forward": "varlen",
