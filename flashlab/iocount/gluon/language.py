@@ -1,6 +1,5 @@
 """Gluon's names for a program on the CPU: ``gl``, ``tma``, ``mbarrier``, ``warpgroup_mma``."""
 
-import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 import triton.experimental.gluon.language as gl
 
 from flashlab.iocount._triton.language import StaticAssertion
-from flashlab.iocount.gluon.roles import Role
 from flashlab.iocount.gluon.shared import Barrier, Barriers, Machine
 from flashlab.iocount.gluon.tile import Int, Pointer, Tile, apply
 
@@ -78,17 +76,13 @@ def _full(shape: Any, value: Any, dtype: Any, layout: Any = None) -> Tile:
     return Tile(np.full([int(n) for n in shape], value), dtype, layout)
 
 
-_atom = threading.Lock()
-
-
 def _atomic_add(pointer: Pointer, value: Any, mask: Any = True, **how: Any) -> Any:
-    with _atom:
-        before = pointer.argument.load(pointer.offset, mask, None)
-        pointer.argument.store(pointer.offset, before + value, mask)
+    before = pointer.argument.load(pointer.offset, mask, None)
+    pointer.argument.store(pointer.offset, before + value, mask)
     return before
 
 
-def names(machine: Machine, pid: tuple, grid: tuple) -> dict[str, Any]:
+def names(machine: Machine) -> dict[str, Any]:
     """Every emulated name by its own name; modules are namespaces."""
     language = {name: type(name, (Layout,), {}) for name in LAYOUTS}
     language |= {name: getattr(gl, name) for name in DTYPES}
@@ -104,8 +98,8 @@ def names(machine: Machine, pid: tuple, grid: tuple) -> dict[str, Any]:
         "static_range": range, "range": range, "constexpr": lambda value: value,
         "convert_layout": lambda x, layout, assert_trivial=False: _laid(x, layout),
         "expand_dims": lambda x, axis: Tile(np.expand_dims(x.data, axis), x.dtype, x.layout),
-        "program_id": lambda axis: Int(pid[axis]),
-        "num_programs": lambda axis: Int(grid[axis]),
+        "program_id": lambda axis: Int(machine.pid[axis]),
+        "num_programs": lambda axis: Int(machine.grid[axis]),
         "load": lambda p, mask=True, other=None, **how: p.argument.load(p.offset, mask, other),
         "store": lambda p, x, mask=True, **how: p.argument.store(p.offset, x, mask),
         "atomic_add": _atomic_add,
@@ -128,13 +122,11 @@ def _hopper(machine: Machine) -> dict[str, Any]:
     def load(desc, coord, barrier, result, pred=True, **how: Any) -> None:
         machine.load(desc, coord, barrier, result, pred)
 
-    def arrive(barrier, *, count=1, pred=True) -> None:
-        if pred:
-            machine.arrive(barrier, count)
+    def arrive(barrier, *, count=1, pred=True) -> Any:
+        return machine.arrive(barrier, count) if pred else None
 
-    def expect(barrier, nbytes, pred=True) -> None:
-        if pred:
-            machine.arrive(barrier, 1, nbytes)
+    def expect(barrier, nbytes, pred=True) -> Any:
+        return machine.arrive(barrier, 1, nbytes) if pred else None
 
     def mma(a, b, acc, *, use_acc=True, precision=None, max_num_imprecise_acc=None,
             is_async=False):  # fmt: skip
@@ -143,12 +135,7 @@ def _hopper(machine: Machine) -> dict[str, Any]:
     def specialize(parts: Any, warps: Any, registers: Any) -> None:
         if len(warps) != len(parts) - 1 or len(registers) != len(parts) - 1:
             raise TypeError("warp_specialize: warps and registers are those of all parts but one")
-        roles = [
-            Role(f"{function.__name__} {n}", lambda f=function, a=args: f(*a))
-            for n, (function, args) in enumerate(parts)
-        ]
-        machine.started = roles
-        machine.roles.run(roles)
+        machine.specialize(parts)
 
     tma = SimpleNamespace(
         async_load=load,

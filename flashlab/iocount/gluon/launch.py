@@ -1,8 +1,9 @@
 """One launch of a Gluon kernel on the CPU: its functions, Gluon's names replaced, run in turn."""
 
-import inspect
+import ast
+import textwrap
 from collections.abc import Iterable
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ import triton.experimental.gluon.language as gl
 from flashlab.iocount.errors import KernelError
 from flashlab.iocount.gluon.host import Argument, Descriptor
 from flashlab.iocount.gluon.language import names
+from flashlab.iocount.gluon.roles import Role, calling
 from flashlab.iocount.gluon.shared import Machine
 from flashlab.iocount.gluon.tile import Int, Pointer
 from flashlab.iocount.recorder import Recorder
@@ -20,79 +22,106 @@ DTYPES = {
     torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32,
     torch.int32: gl.int32, torch.int64: gl.int64,
 }  # fmt: skip
+GLUON = "triton.experimental.gluon.language"
+CALL, CODE = "__flashlab_call__", "_flashlab_gluon_code"
 
 
 class Unknown(KernelError):
-    """A name of Gluon's that is not emulated: nothing is known of the kernel's numbers."""
+    """A name of Gluon's that is not known here: nothing can be said of the kernel's numbers."""
 
     kind = "unknown"
 
 
 def run(rec: Recorder, kernel: Any, bound: dict, grid: tuple, programs: Iterable[tuple]) -> None:
     """Run every program of a launch; ``bound`` are the arguments by name."""
-    arguments: dict[int, Argument] = {}
+    arguments: dict[Any, Argument] = {}
     values = {name: _argument(rec, name, v, arguments) for name, v in bound.items()}
+    machine = Machine(rec, grid)
+    twin = Twins(rec, names(machine)).function(kernel)
     for pid in programs:
         rec.start_program(pid)
-        machine = Machine(rec)
-        twins = Twins(rec, names(machine, pid, grid))
-        twins.function(kernel)(**values)
+        machine.start(pid)
+        machine.roles.run([Role(kernel.__name__, twin, (), values)])
         machine.end()
     rec.end_programs()
     for argument in arguments.values():
         argument.give_back()
 
 
-def _argument(rec: Recorder, name: str, value: Any, arguments: dict[int, Argument]) -> Any:
+def _argument(rec: Recorder, name: str, value: Any, arguments: dict[Any, Argument]) -> Any:
     if isinstance(value, torch.Tensor):
         return Pointer(_tensor(rec, name, value, arguments))
     if hasattr(value, "block_shape"):
         return Descriptor(_tensor(rec, name, value.base, arguments), value)
     if isinstance(value, bool) or not isinstance(value, int):
-        return getattr(value, "value", value) if isinstance(value, gl.constexpr) else value
+        return value.value if isinstance(value, gl.constexpr) else value
     return Int(value)
 
 
-def _tensor(rec: Recorder, name: str, x: torch.Tensor, arguments: dict[int, Argument]) -> Argument:
+def _tensor(rec: Recorder, name: str, x: torch.Tensor, arguments: dict[Any, Argument]) -> Argument:
     key = x.untyped_storage().data_ptr(), x.storage_offset(), x.shape, x.stride()
     if key not in arguments:
         arguments[key] = Argument(rec, name, x, DTYPES[x.dtype])
     return arguments[key]
 
 
+class _Calls(ast.NodeTransformer):
+    """Every call may have to wait: ``f(x)`` becomes ``(yield from call(f, x))``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name(CALL, ast.Load()), [node.func, *node.args], node.keywords)
+        return ast.copy_location(ast.YieldFrom(call), node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
+
+
+def _code(jitted: Any) -> CodeType:
+    """The code of a ``@gluon.jit`` function with its calls rewritten; made once."""
+    if CODE not in vars(jitted):
+        tree = ast.parse(textwrap.dedent("".join(jitted.raw_src)))
+        definition = tree.body[0]
+        definition.decorator_list, definition.returns = [], None
+        arguments = definition.args
+        arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
+        for arg in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+            arg.annotation = None
+        ast.increment_lineno(tree, jitted.starting_line_number - 1)
+        definition.body = [_Calls().visit(node) for node in definition.body]
+        module = compile(ast.fix_missing_locations(tree), _file(jitted), "exec")
+        codes = (c for c in module.co_consts if isinstance(c, CodeType))
+        setattr(jitted, CODE, next(c for c in codes if c.co_name == definition.name))
+    return vars(jitted)[CODE]
+
+
+def _file(jitted: Any) -> str:
+    return jitted.fn.__code__.co_filename
+
+
 class Twins:
     """Functions of kernels with Gluon's names replaced; those of one file share their globals."""
 
-    def __init__(self, rec: Recorder, emulated: dict[str, Any]) -> None:
-        self.rec, self.emulated = rec, emulated
-        self.language = _Names("gl", emulated)
+    def __init__(self, rec: Recorder, known: dict[str, Any]) -> None:
+        self.rec, self.known = rec, known
+        self.language = _Names(GLUON, known)
         self.files: dict[int, dict[str, Any]] = {}
 
     def function(self, jitted: Any) -> FunctionType:
-        """The plain function behind ``@gluon.jit``, able to run here."""
+        """What ``@gluon.jit`` was put on, able to run here."""
         plain = jitted.fn
-        self.rec.files.add(plain.__code__.co_filename)
-        self._sources(plain)
-        known = self._globals(plain.__globals__)
-        twin = FunctionType(plain.__code__, known, plain.__name__, None, plain.__closure__)
-        defaults = plain.__defaults__ or ()
-        twin.__defaults__ = tuple(self._value("", v) for v in defaults)
+        self.rec.files.add(_file(jitted))
+        for number, text in enumerate(jitted.raw_src, jitted.starting_line_number):
+            self.rec.tally.sources[_file(jitted), number] = text.rstrip("\n")
+        twin = FunctionType(_code(jitted), self._globals(plain.__globals__), plain.__name__)
+        twin.__defaults__ = tuple(self._value("", v) for v in plain.__defaults__ or ())
         return twin
-
-    def _sources(self, plain: FunctionType) -> None:
-        sources = self.rec.tally.sources
-        if (plain.__code__.co_filename, plain.__code__.co_firstlineno) in sources:
-            return
-        try:
-            lines, first = inspect.getsourcelines(plain)
-        except OSError:
-            return
-        for number, text in enumerate(lines, first):
-            sources[plain.__code__.co_filename, number] = text
 
     def _globals(self, given: dict[str, Any]) -> dict[str, Any]:
         if id(given) not in self.files:
-            made = self.files[id(given)] = {"__builtins__": __builtins__}
+            made = self.files[id(given)] = {"__builtins__": __builtins__, CALL: calling}
             for name, value in given.items():
                 if not name.startswith("__"):
                     made[name] = self._value(name, value)
@@ -101,40 +130,41 @@ class Twins:
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, gl.constexpr):
             return value.value
-        owner = str(getattr(value, "__module__", None) or "")
         if isinstance(value, ModuleType):
             return self._module(value)
+        owner = str(getattr(value, "__module__", None) or "")
         if isinstance(value, triton.JITFunction) and not owner.startswith("triton."):
             return self.function(value)
         if owner.startswith("triton.") and callable(value):
-            return self.emulated.get(getattr(value, "__name__", name)) or self._missing(name)
+            title = getattr(value, "__name__", name)
+            return self.known.get(title) or _unknown(title)
         return value
 
     def _module(self, module: ModuleType) -> Any:
-        last = module.__name__.rpartition(".")[2]
-        if module.__name__ == gl.__name__:
+        if module.__name__ == GLUON:
             return self.language
-        if module.__name__.startswith(gl.__name__):
-            return self.emulated.get(last) or _Names(last, self.emulated)
+        if module.__name__.startswith(GLUON):
+            last = module.__name__.rpartition(".")[2]
+            return self.known.get(last) or _Names(module.__name__, self.known)
         return module
 
-    def _missing(self, name: str) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            raise Unknown(f"{name} is not among the names that run without a GPU")
 
-        return call
+def _unknown(name: str) -> Any:
+    def call(*args: Any, **named: Any) -> Any:
+        raise Unknown(f"{name} is not known here, where kernels run without a GPU")
+
+    return call
 
 
-class _Names(SimpleNamespace):
-    """A module of Gluon's: its emulated names; any other says so when it is used."""
+class _Names:
+    """A module of Gluon's: the names that are known here; any other says so when it is used."""
 
-    def __init__(self, title: str, emulated: dict[str, Any]) -> None:
-        super().__init__(**emulated)
-        self._title = title
+    def __init__(self, title: str, known: dict[str, Any]) -> None:
+        self._title, self._known = title, known
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
+        if name in self._known:
+            return self._known[name]
         if hasattr(gl, name):
-            raise Unknown(f"{self._title}.{name} is not among the names that run without a GPU")
-        raise AttributeError(f"module '{gl.__name__}' has no attribute {name!r}")
+            raise Unknown(f"gl.{name} is not known here, where kernels run without a GPU")
+        raise AttributeError(f"module {self._title!r} has no attribute {name!r}")

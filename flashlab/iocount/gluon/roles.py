@@ -1,13 +1,14 @@
-"""The roles of one program: threads of which one runs at a time, until it waits."""
+"""The roles of one program: generators of which one runs at a time, until it waits."""
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from types import GeneratorType
 from typing import Any
 
 from flashlab.iocount.errors import KernelError
 from flashlab.iocount.recorder import Recorder
 
-MOST = 64  # roles of a program
+Wait = tuple[Callable[[], bool] | None, str]  # until when (None: in turn), and in words
+Steps = Generator[Wait, None, Any]
 
 
 class Deadlock(KernelError):
@@ -16,21 +17,40 @@ class Deadlock(KernelError):
     kind = "timeout"
 
 
-class Stopped(BaseException):
-    """Another role failed: this one ends too."""
-
-
 class Role:
-    """One partition of ``warp_specialize`` (or the whole program, when there is none)."""
+    """One partition of ``warp_specialize``, or the whole program."""
 
-    def __init__(self, name: str, call: Callable[[], Any]) -> None:
-        self.name, self.call = name, call
-        self.go = threading.Semaphore(0)
+    def __init__(self, name: str, function: Callable, args: tuple, named: dict) -> None:
+        self.name, self.function, self.args, self.named = name, function, args, named
+        self.steps: Steps | None = None
         self.ready: Callable[[], bool] | None = None  # what it waits for
-        self.waits = ""
+        self.waits, self.where = "", ("?", 0)
         self.ended = False
         self.products: list[Any] = []  # started and not waited for, oldest first
         self.stores: list[Any] = []  # TMA stores under way, oldest first
+
+    def go(self, rec: Recorder) -> None:
+        """Run until it waits or ends."""
+        if self.steps is None:
+            found = self.function(*self.args, **self.named)
+            self.steps = found if isinstance(found, GeneratorType) else iter(())
+        wait = next(self.steps, None)
+        if wait is None:
+            self.ended = True
+        else:
+            self.ready, self.waits = wait
+            self.where = innermost(rec, self.steps)
+
+
+def innermost(rec: Recorder, steps: Any) -> tuple[str, int]:
+    """(file, line) of kernel code where a waiting role stands."""
+    where = ("?", 0)
+    while isinstance(steps, GeneratorType) and steps.gi_frame is not None:
+        file = steps.gi_code.co_filename
+        if file in rec.files:
+            where = file, steps.gi_frame.f_lineno
+        steps = steps.gi_yieldfrom
+    return where
 
 
 class Roles:
@@ -38,67 +58,30 @@ class Roles:
 
     def __init__(self, rec: Recorder, late: Callable[[], bool]) -> None:
         self.rec, self.late = rec, late
-        self.back = threading.Semaphore(0)
-        self.failure: BaseException | None = None
         self.now: Role | None = None
 
     def run(self, roles: list[Role]) -> None:
-        """Run all to their ends; raises what the first to fail raised."""
-        outer = self.now
-        threads = [threading.Thread(target=self._body, args=(r,), daemon=True) for r in roles]
-        for thread in threads:
-            thread.start()
-        while (left := [r for r in roles if not r.ended]) and self.failure is None:
+        """Run all to their ends; raises what the first to fail raises."""
+        outer, at = self.now, -1
+        while left := [r for r in roles if not r.ended]:
             able = [r for r in left if r.ready is None or r.ready()]
-            if able:
-                # the one after the last that ran: an arrival lets all others go first
-                at = roles.index(self.now) if self.now in roles else -1
-                self._let(min(able, key=lambda r: (roles.index(r) - at - 1) % len(roles)))
+            if able:  # the next in turn: who arrives at a barrier lets all others go first
+                role = min(able, key=lambda r: (roles.index(r) - at - 1) % len(roles))
+                at, self.now = roles.index(role), role
+                role.go(self.rec)
             elif not self.late():
-                self.failure = self._deadlock(left)
-        for role in roles:
-            while not role.ended:  # it sees the failure when it goes on
-                self._let(role)
-        for thread in threads:
-            thread.join()
+                raise self._deadlock(left)
         self.now = outer
-        if self.failure is not None:
-            raise self.failure
-
-    def pause(self, ready: Callable[[], bool] | None = None, waits: str = "") -> None:
-        """Let others run; come back when ``ready()`` (None: in turn)."""
-        role = self.now
-        if role is None:  # outside any role: nobody else could make it true
-            while ready is not None and not ready():
-                if not self.late():
-                    raise self.rec.error(Deadlock, f"{waits}: nobody will ever end this wait")
-            return
-        role.ready, role.waits = ready, waits
-        role.where = self.rec.where()
-        self.back.release()
-        role.go.acquire()
-        role.ready = None
-        if self.failure is not None:
-            raise Stopped
-
-    def _let(self, role: Role) -> None:
-        self.now = role
-        role.go.release()
-        self.back.acquire()
-
-    def _body(self, role: Role) -> None:
-        role.go.acquire()
-        try:
-            if self.failure is None:
-                role.call()
-        except Stopped:
-            pass
-        except BaseException as error:
-            self.failure = self.failure or error
-        role.ended = True
-        self.back.release()
 
     def _deadlock(self, left: list[Role]) -> KernelError:
-        said = "; ".join(f"{r.name} {r.waits} (line {r.where[1]})" for r in left)
-        hint = "Each waits for what no other will do: on a GPU the kernel hangs"
-        return self.rec.error(Deadlock, f"all roles wait for ever: {said}", hint, left[0].where)
+        said = "; ".join(f"{r.name} {r.waits} on line {r.where[1]}" for r in left)
+        hint = "What they wait for never comes: on a GPU the kernel hangs"
+        return self.rec.error(Deadlock, f"everybody waits: {said}", hint, left[0].where)
+
+
+def calling(function: Callable, *args: Any, **named: Any) -> Steps:
+    """A call inside a kernel: what waits in it, waits here too."""
+    found = function(*args, **named)
+    if isinstance(found, GeneratorType):
+        found = yield from found
+    return found

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from flashlab.iocount.errors import RaceError, UninitialisedRead
-from flashlab.iocount.gluon.roles import Role, Roles
+from flashlab.iocount.gluon.roles import Role, Roles, Steps
 from flashlab.iocount.gluon.tile import NUMPY, Tile, rounded
 from flashlab.iocount.recorder import Recorder
 
@@ -152,17 +152,28 @@ class Product(Tile):
 class Machine:
     """One program's shared memory and what is under way in it."""
 
-    def __init__(self, rec: Recorder) -> None:
-        self.rec = rec
+    def __init__(self, rec: Recorder, grid: tuple[int, int, int]) -> None:
+        self.rec, self.grid = rec, grid
+        self.start((0, 0, 0))
+
+    def start(self, pid: tuple[int, int, int]) -> None:
+        """The next program: empty shared memory, nothing under way."""
+        self.pid = pid
         self.copies: list[Copy] = []
         self.unfenced: list[Slot] = []
-        self.started: list[Role] = []
-        self.roles = Roles(rec, self._late)
-        self.alone = Role("the program", lambda: None)  # without warp_specialize
+        self.stores: list[Store] = []  # under way, of all roles
+        self.roles = Roles(self.rec, self._late)
 
     @property
     def me(self) -> Role:
-        return self.roles.now or self.alone
+        return self.roles.now
+
+    def specialize(self, parts: Any) -> None:
+        """Run the partitions of a program side by side."""
+        numbered = enumerate(parts)
+        self.roles.run(
+            [Role(f"{f.__name__} {n}", f, tuple(args), {}) for n, (f, args) in numbered]
+        )
 
     def allocate(self, dtype: Any, shape: Any) -> Buffer:
         kind = NUMPY[dtype.name]
@@ -222,12 +233,14 @@ class Machine:
         store = Store(buffer, self.rec.where())
         buffer.slot.leaving.append(store)
         self.me.stores.append(store)
+        self.stores.append(store)
 
     def store_wait(self, pendings: int) -> None:
         """Wait until at most ``pendings`` stores of this role are under way."""
         while len(self.me.stores) > pendings:
             store = self.me.stores.pop(0)
             store.buffer.slot.leaving.remove(store)
+            self.stores.remove(store)
 
     def product(self, a: Any, b: Any, acc: Tile, use_acc: bool, is_async: bool) -> Tile:
         """Start a product; done at once only if it is not asynchronous."""
@@ -266,11 +279,13 @@ class Machine:
         while self.unfenced:
             self.unfenced.pop().unfenced = False
 
-    def wait(self, barrier: Barrier, parity: int) -> None:
+    def wait(self, barrier: Barrier, parity: int) -> Steps:
+        """Let others run until the phase of this parity is complete."""
         if not barrier.passed(parity):
-            self.roles.pause(lambda: barrier.passed(parity), f"waits for parity {int(parity) & 1}")
+            yield lambda: barrier.passed(parity), f"waits for parity {int(parity) & 1}"
 
-    def arrive(self, barrier: Barrier, count: int, nbytes: int = 0) -> None:
+    def arrive(self, barrier: Barrier, count: int, nbytes: int = 0) -> Steps:
+        """Arrive; then whoever waited for it goes first."""
         if barrier.left < count:
             what = f"a barrier of {barrier.count} arrivals a phase gets one more"
             raise self.race(what, "Somebody arrives twice, or the barrier's count is too small")
@@ -278,10 +293,10 @@ class Machine:
         barrier.bytes += nbytes
         barrier.settle()
         if not nbytes:
-            self.roles.pause()  # let whoever waited for this go first
+            yield None, ""
 
     def end(self) -> None:
         """The program ends: nothing may be under way that still needs its shared memory."""
-        if any(role.stores for role in (self.alone, *self.started)):
+        if self.stores:
             hint = "End with tma.store_wait(0)"
             raise self.race("the program ends while TMA still stores its shared memory", hint)
