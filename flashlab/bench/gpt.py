@@ -6,17 +6,16 @@ attention, and whether the loss of a small GPT follows SDPA's over 300 steps.
 """
 
 import json
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from flashlab import hardware
 from flashlab.bench import timing
-from flashlab.capstone import flops, peers, train
-from flashlab.capstone.gpt import GPT, GPT2_MEDIUM, Attend
+from flashlab.capstone import peers, train
+from flashlab.capstone.gpt import GPT2_MEDIUM, Attend
+from flashlab.capstone.ladder import Ladder, Row, peak_bytes
 from flashlab.routes import call_of, course_attention, plan
 
 TOKENS = 16384  # of a step: B = TOKENS / N
@@ -31,89 +30,29 @@ ATTENTIONS: dict[str, Attend] = {
 }
 
 
-class Bench:
-    """The model and its optimizer, which all cells share."""
-
-    def __init__(self) -> None:
-        self.model = GPT(GPT2_MEDIUM).cuda()
-        self.optimizer = train.optimizer_of(self.model, 1e-4)
-
-    def step(self, B: int, N: int, attend: Attend) -> Callable[[], object]:
-        """A call that does one training step on random tokens."""
-        tokens = torch.randint(GPT2_MEDIUM.vocabulary, (B, N + 1), device="cuda")
-        pair = tokens[:, :-1], tokens[:, 1:]
-        return lambda: train.step(self.model, self.optimizer, *pair, attend, torch.bfloat16)
-
-    def cell(self, B: int, N: int, names: tuple[str, ...]) -> dict:
-        """Milliseconds and peak bytes of a step with each attention; None: out of memory."""
-        steps, peaks = {}, {}
-        for name in names:
-            fn = self.step(B, N, ATTENTIONS[name])
-            peaks[name] = peak_bytes(fn)
-            if peaks[name] is not None:
-                steps[name] = fn
-        times: dict[str, list[float]] = {name: [] for name in steps}
-        for _ in range(ROUNDS):
-            for name, fn in steps.items():
-                times[name].append(once_ms(fn))
-        ms = {name: statistics.median(all_ms) for name, all_ms in times.items()}
-        return {"B": B, "N": N, "ms": {name: ms.get(name) for name in names}, "peak_bytes": peaks}
+def steps() -> Iterator[dict]:
+    """The table: all three at every length, then B 1 at the length that standard still holds."""
+    ladder = Ladder(GPT2_MEDIUM, "cuda", ATTENTIONS)
+    rungs = [*((TOKENS // N, N) for N in LENGTHS), (1, LONG)]
+    for row in ladder.climb(rungs, ROUNDS):
+        print(line(row, ladder.work(row)), flush=True)
+        yield row.as_dict()
 
 
-def peak_bytes(fn: Callable[[], object]) -> int | None:
-    """Most memory that PyTorch holds during a second ``fn()``; None: there is not enough."""
-    try:
-        fn()
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        fn()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated()
-    except torch.cuda.OutOfMemoryError:
-        pass  # what the failed call holds is freed when its frames are
-    torch.cuda.empty_cache()
-    return None
-
-
-def once_ms(fn: Callable[[], object]) -> float:
-    """Milliseconds of one call after a pause; steps are long enough to hide the launches."""
-    time.sleep(timing.PAUSE_S)
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    fn()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end)
-
-
-def steps(bench: Bench) -> Iterator[dict]:
-    """The table: ours and SDPA at every length, standard attention beside them."""
-    for N in LENGTHS:
-        B = TOKENS // N
-        row = bench.cell(B, N, tuple(ATTENTIONS))
-        work = flops.step_flops(GPT2_MEDIUM, B, N)
-        print(line(row, work), flush=True)
-        yield row
-        torch.cuda.empty_cache()
-    row = bench.cell(1, LONG, tuple(ATTENTIONS))
-    print(line(row, flops.step_flops(GPT2_MEDIUM, 1, LONG)), flush=True)
-    yield row
-
-
-def line(row: dict, work: int) -> str:
+def line(row: Row, work: float) -> str:
     """One row as text."""
-    cells, ours = [], row["ms"]["ours"]
-    for name, ms in row["ms"].items():
+    cells, ours = [], row.ms["ours"]
+    for name, ms in row.ms.items():
         if ms is None:
             cells.append(f"{name} out of memory")
             continue
         more = "" if name == "ours" else f", {ms / ours:.2f}x"
-        peak = row["peak_bytes"][name] / 1e9
+        peak = row.peak_bytes[name] / 1e9
         cells.append(f"{name} {ms:.1f} ms ({work / ms / 1e9:.0f} TFLOP/s, {peak:.1f} GB{more})")
-    return f"B {row['B']:2d} N {row['N']:5d}: " + "  ".join(cells)
+    return f"B {row.B:2d} N {row.N:5d}: " + "  ".join(cells)
 
 
-def layer_bytes(N: int = LONG) -> dict[str, int]:
+def layer_bytes(N: int = LONG) -> dict[str, int | None]:
     """Peak memory of one layer of attention, forward and backward, its inputs among it."""
     H, D = GPT2_MEDIUM.heads, GPT2_MEDIUM.D
     found = {}
@@ -179,7 +118,7 @@ def main(slug: str, mine: bool = False, out: str | None = None) -> int:
     layer = layer_bytes()
     print("one layer, MB:", {k: v and round(v / 1e6, 1) for k, v in layer.items()})
     trained = losses()
-    rows = list(steps(Bench()))
+    rows = list(steps())
     if out:
         record = {"slug": slug, "facts": facts, "rows": rows, "layer_bytes": layer}
         record["small_gpt"] = trained

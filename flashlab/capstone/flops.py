@@ -1,6 +1,7 @@
-"""How many FLOPs a training step takes, and which share of a GPU's peak that is: MFU."""
+"""How many FLOPs a training step of the model takes, by the paper's count."""
 
 from flashlab.capstone.gpt import Size
+from flashlab.reproduce.fa2 import Model
 
 
 def weights(size: Size) -> int:
@@ -9,17 +10,12 @@ def weights(size: Size) -> int:
     return size.layers * a_layer + size.vocabulary * size.width
 
 
-def step_flops(size: Size, B: int, N: int, causal: bool = True) -> int:
+def step_flops(size: Size, B: int, N: int, causal: bool = True) -> float:
     """FLOPs of one training step on B sequences of N tokens.
 
-    6 for each weight and token (2 forward, 4 backward), and 12 * width for each layer and pair of
-    tokens (Dao 2023, section 4.2). ``causal`` halves the pairs, as a causal kernel does; the paper
-    counts all of them. What a backward pass computes again is not counted.
+    ``causal`` halves those of attention, as a causal kernel does; the paper counts all of them.
+    What a backward pass computes again is not counted.
     """
-    pairs = B * N * N // (2 if causal else 1)
-    return 6 * weights(size) * B * N + 12 * size.layers * size.width * pairs
-
-
-def mfu(flops: float, seconds: float, peak: float) -> float:
-    """Model FLOPs utilisation: FLOPs a second, as a share of ``peak`` FLOP/s."""
-    return flops / seconds / peak
+    model = Model("", weights(size), size.layers, size.width)
+    of_weights, of_attention = model.flops_per_token(N)
+    return B * N * (of_weights + of_attention / (2 if causal else 1))

@@ -11,6 +11,7 @@ from torch import Tensor
 from flashlab import memory
 from flashlab.capstone import flops, text
 from flashlab.capstone.gpt import GPT, Attend, Size
+from flashlab.reproduce import fa2
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
 
@@ -91,7 +92,7 @@ class Run:
     def mfu(self, peak: float) -> float:
         """Share of ``peak`` FLOP/s that the model's own FLOPs take."""
         work = flops.step_flops(self.plan.size, self.plan.B, self.plan.N)
-        return flops.mfu(work, self.seconds, peak)
+        return fa2.mfu(work / self.seconds, peak)
 
 
 def train(plan: Plan, attend: Attend, name: str, progress: Progress | None = None) -> Run:

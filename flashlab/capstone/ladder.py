@@ -1,0 +1,111 @@
+"""One training step at growing sequence lengths: time and memory, until memory runs out."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flashlab import memory
+from flashlab.capstone import flops, train
+from flashlab.capstone.gpt import GPT, Attend, Size
+
+PAUSE_S = 0.03  # before each step, so that a card cools and its clock recovers
+
+
+@dataclass(frozen=True)
+class Row:
+    """One length: B sequences of N tokens.
+
+    Args:
+        ms: Median milliseconds of a step by attention; None where memory ran out.
+        peak_bytes: Most memory of a GPU during a step; on a CPU what a forward pass keeps.
+    """
+
+    B: int
+    N: int
+    ms: Mapping[str, float | None]
+    peak_bytes: Mapping[str, int | None]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as a record keeps it."""
+        return {"B": self.B, "N": self.N, "ms": self.ms, "peak_bytes": self.peak_bytes}
+
+
+class Ladder:
+    """A model of one size with its optimizer, which all lengths share."""
+
+    def __init__(self, size: Size, device: str, attentions: Mapping[str, Attend]) -> None:
+        self.size, self.device, self.attentions = size, device, dict(attentions)
+        self.dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        self.model = GPT(size).to(device)
+        self.optimizer = train.optimizer_of(self.model, 1e-4)
+
+    def climb(self, rungs: Sequence[tuple[int, int]], rounds: int = 5) -> Iterator[Row]:
+        """One row for each (B, N)."""
+        for B, N in rungs:
+            yield self.row(B, N, rounds)
+            if self.device == "cuda":
+                torch.cuda.empty_cache()
+
+    def row(self, B: int, N: int, rounds: int = 5) -> Row:
+        """Every attention at one length; the steps of ``rounds`` rounds take turns."""
+        steps, peaks = {}, {}
+        for name, attend in self.attentions.items():
+            fn = self._step(B, N, attend)
+            peaks[name] = self._peak(fn, B, N, attend)
+            if peaks[name] is not None:
+                steps[name] = fn
+        times: dict[str, list[float]] = {name: [] for name in steps}
+        for _ in range(rounds):
+            for name, fn in steps.items():
+                times[name].append(self._once_ms(fn))
+        ms = {name: statistics.median(times[name]) if name in times else None for name in peaks}
+        return Row(B, N, ms, peaks)
+
+    def work(self, row: Row) -> float:
+        """FLOPs of a step of that row."""
+        return flops.step_flops(self.size, row.B, row.N)
+
+    def _tokens(self, B: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
+        tokens = torch.randint(self.size.vocabulary, (B, N + 1), device=self.device)
+        return tokens[:, :-1], tokens[:, 1:]
+
+    def _step(self, B: int, N: int, attend: Attend) -> Callable[[], object]:
+        pair = self._tokens(B, N)
+        return lambda: train.step(self.model, self.optimizer, *pair, attend, self.dtype)
+
+    def _peak(self, fn: Callable[[], object], B: int, N: int, attend: Attend) -> int | None:
+        if self.device == "cuda":
+            return peak_bytes(fn)
+        pair = self._tokens(B, N)
+        kept = memory.kept_by_autograd(
+            lambda: self.model.loss(*pair, attend), (*self.model.parameters(), *pair)
+        )
+        return sum(x.untyped_storage().nbytes() for x in kept)
+
+    def _once_ms(self, fn: Callable[[], object]) -> float:
+        """Milliseconds of one step; on a GPU it is long enough to hide its launches."""
+        time.sleep(PAUSE_S)
+        start = time.perf_counter()
+        fn()
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return 1e3 * (time.perf_counter() - start)
+
+
+def peak_bytes(fn: Callable[[], object]) -> int | None:
+    """Most memory that PyTorch holds during a second ``fn()``; None: there is not enough."""
+    try:
+        fn()
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        fn()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated()
+    except torch.cuda.OutOfMemoryError:
+        pass  # what the failed call holds is freed with its frames
+    torch.cuda.empty_cache()
+    return None
