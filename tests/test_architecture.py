@@ -36,7 +36,7 @@ THIRD_PARTY = set(
     "torch triton numpy IPython ipywidgets ipykernel jupyterlab jupyter_server jupyter_client "
     "jupyter_core traitlets nbformat nbclient matplotlib rich google".split()
 )
-EXTRAS = {"nbgrader": "classroom", "dask": "classroom", "distributed": "classroom"}
+EXTRAS = dict.fromkeys(("nbgrader", "sqlalchemy", "dask", "distributed"), "classroom")
 EXTRAS |= dict.fromkeys(("docutils", "latex2mathml", "sphinx"), "website")
 
 MAX_FILE, MAX_FUNCTION = 350, 40

@@ -110,6 +110,11 @@ class Report:
         """The first case that did not pass, in the order shown."""
         return next((c for c in self.cases if c.status != "pass"), None)
 
+    def marks(self, of: float) -> float:
+        """The points scaled to ``of`` and no more; 0 unless every core case passed."""
+        core, whole = self.points_by_part.get("core", (0, 1))
+        return of * min(self.points, 100.0) / 100 if core == whole else 0.0
+
     def to_json(self) -> str:
         """The whole report as strict JSON; NaN and infinity become ``"nan"`` and ``"inf"``."""
         plain = _named(dataclasses.asdict(self))

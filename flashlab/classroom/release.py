@@ -1,0 +1,26 @@
+"""From an instructor's notebook to the students': each stub cell by the course's own rule."""
+
+from typing import Any
+
+from nbgrader import utils
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from flashlab.authoring import canonical
+from flashlab.classroom import assignment
+
+
+class StubCells(NbGraderPreprocessor):
+    """In place of nbgrader's ClearSolutions: the same bytes as the lab's stub cell."""
+
+    def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
+        """Refuse a solution that would go out in a cell that is not marked as one."""
+        slug = canonical.fill_slug(cell)
+        if utils.is_solution(cell) and slug:
+            solution = cell.source.split("\n", 1)[1]
+            cell.source = assignment.stub_cell(slug, solution)
+        if "SOLUTION" in cell.source:
+            raise ValueError(
+                f"cell {cell_index + 1} ({cell.get('id')}) holds a solution's marker and is not a "
+                "solution cell that starts with %%fill: nothing was released"
+            )
+        return cell, resources
