@@ -1,7 +1,7 @@
 # Set-up is two commands on a fresh machine: `make lab` opens the course, `make test` tests it.
 # PYTHON=/path/to/python3.12 picks the Python; TORCH=cpu installs torch without CUDA.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test lab test test-full check weave lock site clean
+.PHONY: help setup setup-test lab test test-full check weave lock site classroom clean
 
 BOOT := $(or $(PYTHON),python3)
 PY := .venv/bin/python
@@ -41,6 +41,9 @@ site: setup-test ## build the course as a static site in build/site/html
 	@$(PY) scripts/site_env.py
 	@.venv-site/bin/python -m flashlab.website
 
+classroom: ## make the environment of an instructor in .venv-class (docs/instructors.md)
+	@$(BOOT) scripts/class_env.py
+
 clean: ## remove environments and caches; never work/
-	rm -rf .venv .venv-colab .venv-site .venv-triton39 dist build .pytest_cache .ruff_cache
+	rm -rf .venv .venv-class .venv-colab .venv-site .venv-triton39 dist build .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './work/*' -prune -exec rm -rf {} +

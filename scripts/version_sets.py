@@ -1,7 +1,8 @@
 """Repeat the core tests with the other supported sets of versions (`make test` runs it).
 
-One set is what Colab has, the other is the newest Triton. Each is made once, in a git-ignored
-folder beside .venv, and stamped like .venv itself.
+One set is what Colab has, another the newest Triton. The third is an instructor's environment, as
+`make classroom` makes it, for the tests with the marker ``classroom``. Each is made once, in a
+git-ignored folder beside .venv, and stamped like .venv itself.
 """
 
 import hashlib
@@ -9,7 +10,8 @@ import os
 import subprocess
 import sys
 
-from setup_env import ROOT, VENV, Refused, install_torch_cpu, make_venv, once, pip, say
+import class_env
+from setup_env import ROOT, VENV, Refused, install_torch_cpu, make_venv, once, pinned, pip, say
 
 COLAB_TORCH = "2.13.0"
 COLAB = (
@@ -25,6 +27,7 @@ COLAB = (
     "pytest==9.2.0",
 )
 TRITON39 = ("triton==3.9.0",)
+CLASS_TOOLS = ("pytest", "playwright")  # what runs the tests there, at the tests' versions
 
 
 def key(*packages):
@@ -59,17 +62,30 @@ def triton39():
     return os.path.join(VENV, "bin", "python"), {"PYTHONPATH": overlay}
 
 
-def test(name, make):
-    """Make a set and run the core tests in it; True if they pass."""
+def classroom():
+    """An instructor's environment and what runs tests; the Python and no environment variables."""
+    class_env.main(os.path.join(VENV, "bin", "python"), os.environ.get("TORCH", "").lower())
+    lock = os.path.join(ROOT, "requirements-test.lock")
+    tools = [f"{name}=={pinned(lock, name)}" for name in CLASS_TOOLS]
+    once(class_env.CLASS, "tools", key(*tools), lambda: pip(class_env.CLASS, "-qq", *tools))
+    return os.path.join(class_env.CLASS, "bin", "python"), {}
+
+
+def test(make, marker, folder="tests"):
+    """Make a set and run in it the tests of a folder with a marker; True if they pass."""
     python, more = make()
-    say(f"core tests with the set of versions {name}")
-    command = [python, "-m", "pytest", "-m", "core and not slow", "-q"]
+    say(f"{marker} tests with the set of versions {make.__name__}")
+    command = [python, "-m", "pytest", "-m", f"{marker} and not slow", "-q", folder]
     return subprocess.call(command, cwd=ROOT, env={**os.environ, **more}) == 0
 
 
 if __name__ == "__main__":
     try:
-        passed = [test(make.__name__, make) for make in (colab, triton39)]
+        passed = [
+            test(colab, "core"),
+            test(triton39, "core"),
+            test(classroom, "classroom", os.path.join("tests", "classroom")),
+        ]
     except Refused as refused:
         sys.exit(f"flashlab: {refused}")
     sys.exit(0 if all(passed) else 1)

@@ -55,11 +55,6 @@ def source_notebook(course: Course, lab: Lab) -> str:
     return canonical.dump(notebook)
 
 
-def stub_cell(slug: str, solution: str) -> str:
-    """A stub cell's text, the same bytes as in the course's lab, from a solution with markers."""
-    return "".join(canonical.lines(f"%%fill {slug}\n{sources.derive_stub(solution, slug)}"))
-
-
 def _path(notebook: str) -> Any:
     return sources.course_dir() / "labs" / f"{notebook}.ipynb"
 
