@@ -1,9 +1,10 @@
 """Train the small GPT and measure it: loss, tokens a second, peak memory, MFU."""
 
+import os
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from flashlab import memory
 from flashlab.capstone import flops, text
 from flashlab.capstone.gpt import GPT, Attend, Size
+from flashlab.grader.trials import one_thread
 from flashlab.reproduce import fa2
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, loss)
@@ -41,8 +43,9 @@ class Plan:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What matmuls and attention compute in: bf16 on a GPU, fp32 on a CPU."""
-        return torch.bfloat16 if self.device == "cuda" else torch.float32
+        """What matmuls and attention compute in: bf16 on a GPU that has it, else fp32."""
+        half = self.device == "cuda" and torch.cuda.get_device_capability()[0] >= 8
+        return torch.bfloat16 if half else torch.float32
 
     def rate_at(self, n: int) -> float:
         """The learning rate of step ``n``, from 0."""
@@ -55,6 +58,15 @@ ON_GPU = Plan(
     Size(LETTERS, 512, layers=6, heads=6, width=384), B=32, N=512, steps=300, device="cuda",
     rate=1e-3,
 )  # fmt: skip
+
+
+def here() -> Plan:
+    """The plan for this machine; FLASHLAB_CAPSTONE_STEPS makes it shorter, for a quick look."""
+    plan = ON_GPU if torch.cuda.is_available() else ON_CPU
+    asked = os.environ.get("FLASHLAB_CAPSTONE_STEPS", "").strip()
+    if asked and not (asked.isdecimal() and int(asked)):
+        raise ValueError(f"FLASHLAB_CAPSTONE_STEPS is a number of steps from 1, not {asked!r}")
+    return replace(plan, steps=min(plan.steps, int(asked))) if asked else plan
 
 
 @dataclass
@@ -97,6 +109,11 @@ class Run:
 
 def train(plan: Plan, attend: Attend, name: str, progress: Progress | None = None) -> Run:
     """Train a fresh model with ``attend`` as its attention."""
+    with one_thread():  # what the CPU has to do is small
+        return _train(plan, attend, name, progress)
+
+
+def _train(plan: Plan, attend: Attend, name: str, progress: Progress | None) -> Run:
     run, model = Run(name, plan), GPT(plan.size, plan.seed).to(plan.device)
     optimizer = optimizer_of(model, plan.rate)
     tokens = text.encode(text.story(plan.characters))
