@@ -137,6 +137,8 @@ class Exercise:
             module has one of each name.
         harness: ``"module:function"`` that runs the answer's functions where a call alone does
             not: ``(module of the answer, **inputs)``; the contract's function answers for it.
+        ranks: A case starts several processes that talk to one another over loopback
+            (torch.distributed): only then a sandbox has to allow both.
     """
 
     slug: str
@@ -159,6 +161,7 @@ class Exercise:
     minutes: int = 20
     functions: tuple[str, ...] = field(default=())
     harness: str = ""
+    ranks: bool = False
 
     def __post_init__(self) -> None:
         if not self.functions:

@@ -18,6 +18,7 @@ from flashlab.grader.trivial import trivial
 from flashlab.holes import without_markers
 from flashlab.loading import load_module
 from flashlab.pipeline import PipelineError
+from flashlab.ring import RankError
 
 SENTINEL = {2: (torch.int16, 0x7FB7), 4: (torch.int32, 0x7FB75EAD)}  # NaNs nobody computes
 
@@ -64,7 +65,7 @@ def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
             got = function(**trial.arguments | sent)
     except iocount.KernelError as error:
         return error.kind, str(error), {}
-    except PipelineError as error:
+    except (PipelineError, RankError) as error:
         return error.kind, str(error), {}
     except RuntimeError as error:
         return "crash", str(error), {}

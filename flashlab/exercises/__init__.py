@@ -29,6 +29,7 @@ SYLLABUS = (
     "split_kv_decode",
     "varlen_forward",
     "paged_decode",
+    "ring_attention",
 )
 
 

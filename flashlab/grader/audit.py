@@ -23,7 +23,8 @@ _EVENTS = {
 }
 _RULES = {event: rule for rule, events in _EVENTS.items() for event in events.split()}
 _READABLE = ("/dev/null", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/")
-_OPEN_PARTS = ("iocount", "aot", "pipeline", "grader")  # of the course: no answers in them,
+# Of the course: no answers in them,
+_OPEN_PARTS = ("iocount", "aot", "pipeline", "ring", "grader")
 _CLOSED = ("iocount", "bounds")  # but for the closed forms, which io_cost asks for
 
 

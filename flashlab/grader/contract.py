@@ -85,10 +85,11 @@ def _bound(tree: ast.Module) -> set[str]:
 
 def signature(exercise: Exercise, name: str) -> inspect.Signature | None:
     """The contract's signature of function ``name``; None where no reference bears its name."""
-    module, first = exercise.reference.split(":")
-    reference = getattr(
-        importlib.import_module(module), first if name == exercise.slug else name, None
-    )
+    owner, first = exercise.reference.split(":")
+    module = importlib.import_module(owner)
+    reference = getattr(module, name, None)
+    if reference is None and name == exercise.slug:
+        reference = getattr(module, first)
     return inspect.signature(reference) if callable(reference) else None
 
 

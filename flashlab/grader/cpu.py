@@ -180,16 +180,21 @@ def job(
         "filename": answer.filename,
         "function": exercise.called(trial.case),
         "harness": exercise.harness,
+        "ranks": exercise.ranks,
         "torch_allowed": exercise.kind in ("torch", "python"),
         "constants": trial.tiles if exercise.tiles_as == "constants" else {},
         "arguments": {
             n: "tensor" if n in trial.sent else {"value": v} for n, v in trial.arguments.items()
         },
-        "again": ["reversed"] if exercise.kind != "python" and both_orders(trial) else [],
+        "again": ["reversed"] if _has_programs(exercise) and both_orders(trial) else [],
         "device": "cpu",
         "reply_limit": 2 * outputs + (1 << 20),
     }
     return pool.Job(request, trial.sent, answer.limits, tag=(number, trial))
+
+
+def _has_programs(exercise: Exercise) -> bool:
+    return exercise.kind != "python" and not exercise.ranks
 
 
 def both_orders(trial: Trial) -> bool:

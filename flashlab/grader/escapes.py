@@ -17,6 +17,12 @@ TORCH_PARTS = frozenset(
     "load save hub package utils library multiprocessing distributed serialization futures "
     "testing overrides classes export fx frombuffer from_numpy from_file from_dlpack".split()
 )
+RANKS = frozenset(  # of torch.distributed, in exercises with ranks
+    "torch.distributed." + name
+    for name in "P2POp ProcessGroup Work barrier batch_isend_irecv get_global_rank "
+    "get_group_rank get_process_group_ranks get_rank get_world_size group irecv isend recv "
+    "send".split()
+)
 MODULE_NAMES = frozenset(
     "os sys builtins importlib inspect types gc ctypes subprocess threading pickle io socket "
     "shutil pathlib modules".split()
@@ -31,13 +37,23 @@ PLAIN_DUNDERS = frozenset(
 )
 
 
-def escape(tree: ast.Module) -> Problem | None:
-    """The first escape, by line, with what to do instead; None if there is none."""
+def escape(tree: ast.Module, ranks: bool = False) -> Problem | None:
+    """The first escape, by line, with what to do instead; None if there is none.
+
+    Args:
+        tree: The answer.
+        ranks: It may send and receive through torch.distributed.
+    """
     names = imports(tree)
+    sends = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute)
+             and ranks and dotted(n, names) in RANKS]  # fmt: skip
+    allowed = {id(part) for node in sends for part in (node, node.value)}
     found = [
         Problem("forbidden", said, node.lineno)
         for node in ast.walk(tree)
-        if isinstance(node, ast.expr | ast.stmt | ast.pattern) and (said := _rule(node, names))
+        if isinstance(node, ast.expr | ast.stmt | ast.pattern)
+        and id(node) not in allowed
+        and (said := _rule(node, names))
     ]
     return min(found, key=lambda p: p.line, default=None)
 

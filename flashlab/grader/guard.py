@@ -4,8 +4,9 @@ It explains; the separate process protects. Files, programs and hidden code are 
 Runs beside learners' code: imports torch and the standard library alone.
 """
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -56,10 +57,12 @@ class Watch:
         for mode in self._modes:
             mode.__enter__()
         self.armed = True
+        _active.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         self.armed = False
+        _active.remove(self)
         for mode in reversed(self._modes):
             mode.__exit__(*error)
 
@@ -79,6 +82,27 @@ class Watch:
         """Note that the answer did ``what``, which ``rule`` forbids."""
         if len(self.breaches) < 20:
             self.breaches.append({"rule": rule, "what": what, "line": line})
+
+
+_active: list[Watch] = []
+
+
+def active() -> Watch | None:
+    """The watch that is on in this process; None outside of a worker."""
+    return _active[-1] if _active else None
+
+
+@contextlib.contextmanager
+def armed(watch: Watch | None, on: bool) -> Iterator[None]:
+    """For a harness: off while it starts processes, on in those that run the answer."""
+    if watch is None:
+        yield
+        return
+    before, watch.armed = watch.armed, on
+    try:
+        yield
+    finally:
+        watch.armed = before
 
 
 class _Dispatch(TorchDispatchMode):

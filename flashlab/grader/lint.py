@@ -15,6 +15,8 @@ from flashlab.grader.contract import Problem
 
 ATTENTION = ("scaled_dot_product_attention", "flex_attention")
 PACKAGES = ("flash_attn", "xformers", "flashinfer")
+GATHERING = tuple(".all_gather .all_gather_into_tensor .all_gather_object .all_to_all "
+                  ".all_to_all_single .broadcast .gather".split())  # fmt: skip
 COMPUTE = frozenset(
     "abs add addmm amax amin argmax argmin baddbmm bmm clamp cumsum diff div dot einsum erf exp "
     "exp2 expm1 inner log log1p log2 log_softmax logaddexp logsumexp mask_fill masked_fill matmul "
@@ -59,6 +61,8 @@ def _rule(exercise: Exercise, node: ast.AST, names: dict[str, str], in_kernel: b
             return f"{word} is ready-made attention: write the steps yourself"
     if isinstance(node, ast.Call) and dotted(node.func, {}) in DISGUISES:
         return DISGUISES[dotted(node.func, {})]
+    if exercise.ranks and path.startswith("torch.distributed.") and path.endswith(GATHERING):
+        return f"{path} brings all to every rank: send and receive one block at a time"
     if exercise.kind not in ("triton", "gluon"):
         return ""
     if in_kernel:

@@ -239,7 +239,7 @@ class _Check:
 
     def _escapes(self, tree: ast.Module) -> None:
         """A text that passes must not reach out of its place either."""
-        problem = escapes.escape(tree)
+        problem = escapes.escape(tree, self.exercise.ranks)
         if problem is not None:
             self.report.status = problem.status
             detail = f"line {problem.line}: {problem.detail}"

@@ -54,7 +54,7 @@ def left_with(code: int) -> str:
 def raised(status: str, types: list[str], message: str, error: dict[str, Any]) -> str:
     """One sentence, or the recorder's short paragraph, of an exception."""
     name = types[0] if types else "an exception"
-    if "PipelineError" in types:
+    if name in ("PipelineError", "RankError"):
         return message
     if status == "contract":
         return f"the file is no valid Python: {message}"

@@ -24,6 +24,7 @@ PRELOAD = ("torch", "numpy", "triton", "triton.language", "flashlab.iocount")
 OPTIONAL = (
     "flashlab.aot",
     "flashlab.pipeline",
+    "flashlab.grader.ring",
     "triton.tools.tensor_descriptor",
     "triton.experimental.gluon.language",
 )

@@ -20,7 +20,7 @@ from flashlab.grader.trials import Raw, Run, Trial
 LOST = 70  # exit code of a worker whose own code, not the answer's, failed
 KERNEL_KINDS = {"OutOfBounds": "oob", "RaceError": "race", "UninitialisedRead": "uninitialised"}
 STATUSES_OF_KERNELS = ("oob", "race", "uninitialised", "compile", "crash")
-STATUSES_OF_SCHEDULES = ("timeout", "wrong", "contract")  # beside those
+STATUSES_OF_HARNESSES = ("timeout", "wrong", "contract", "oom")  # beside those
 ALARM = re.compile(r"Step (\d+) is not written yet[^\n\"']*")
 ATOMIC = ("dq",)  # may be summed by atomics, whose order differs from run to run on a GPU
 MEMORY = (
@@ -128,8 +128,8 @@ def _raised(exercise: Exercise, run: Run) -> Fields | None:
 
 
 def _status_of(types: list[str], message: str, kind: str) -> str:
-    schedule = "PipelineError" in types and kind in STATUSES_OF_SCHEDULES
-    if kind in STATUSES_OF_KERNELS or schedule:
+    harness = types[:1] in (["PipelineError"], ["RankError"]) and kind in STATUSES_OF_HARNESSES
+    if kind in STATUSES_OF_KERNELS or harness:
         return kind
     for name in types:
         if name in KERNEL_KINDS:
@@ -189,15 +189,15 @@ def _returned(exercise: Exercise, run: Run) -> Fields | None:
             came = "None"
         return {"status": "contract", "detail": sentences.returned(came, expected)}
     for output, item in zip(outputs, said["items"], strict=True):
-        wrong = _wrong_item(run, output, item)
+        wrong = _wrong_item(exercise, run, output, item)
         if wrong:
             return {"status": "contract", "detail": wrong, "output": output.name}
         run.outputs[output.name] = run.reply.arrays[str(item["array"])]
     return None
 
 
-def _wrong_item(run: Run, output: Any, item: dict[str, Any]) -> str:
-    device = "cpu" if run.trial.tier == "cpu" else "cuda"
+def _wrong_item(exercise: Exercise, run: Run, output: Any, item: dict[str, Any]) -> str:
+    device = "cpu" if run.trial.tier == "cpu" or exercise.ranks else "cuda"
     if "device" in item and item["device"] != device:
         return sentences.differs(output.name, "device", item["device"], device)
     if "array" not in item:

@@ -2,7 +2,8 @@
 
 It decides nothing: the grader judges the bytes. A class sandbox mounts only torch, Triton, numpy,
 ``flashlab.iocount`` without ``bounds`` (it answers io_cost), ``flashlab.pipeline``,
-``flashlab.loading`` and what this file imports here.
+``flashlab.loading`` and what this file imports here; for exercises with ranks, ``flashlab.ring``
+without ``local`` and ``flashlab.grader.ring`` too.
 """
 
 import dataclasses
@@ -71,7 +72,8 @@ class Run:
     def __init__(self, request: dict[str, Any], payload: bytearray) -> None:
         self.request = request
         self.on_cpu = request["device"] == "cpu"
-        self.inputs = protocol.views(request["tensors"], payload, request["device"])
+        place = "cpu" if request["ranks"] else request["device"]  # ranks are forked: no CUDA here
+        self.inputs = protocol.views(request["tensors"], payload, place)
         self.watch = guard.Watch(request["filename"], request["torch_allowed"], FOREIGN, fresh)
         self.launches: list[dict[str, Any]] = []
         self.arrays: list[torch.Tensor] = []
@@ -133,7 +135,8 @@ class Run:
         }
         if not self.on_cpu:
             returned = function(**arguments)
-            torch.cuda.synchronize()
+            if not self.request["ranks"]:
+                torch.cuda.synchronize()
             return returned, None
         on_launch = self._on_launch if order == "forward" else None
         with iocount.count_io(order=order, on_launch=on_launch) as tally:

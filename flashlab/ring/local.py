@@ -1,0 +1,31 @@
+"""Kernels in the place of an answer's given attention, for CUDA tensors."""
+
+from types import ModuleType
+
+from flashlab import kernels, sources
+from flashlab.loading import load_module
+
+GIVEN = {"attend": "flash2_forward", "attend_backward": "flash2_backward"}
+
+
+def use_kernels(module: ModuleType, mine: bool = False) -> list[str]:
+    """Put flash2_forward and flash2_backward where the module calls ``attend`` and its backward.
+
+    Args:
+        module: A loaded text of ring_attention.
+        mine: Take yours where they have passed their check; else the course's.
+
+    Returns:
+        A sentence on each kernel: whose it is.
+    """
+    said = []
+    for name, slug in GIVEN.items():
+        if mine:
+            function, whose = kernels.passed_or_solution(slug)
+        else:
+            text, path = sources.solution_text(slug), str(sources.solution_path(slug))
+            function = vars(load_module(text, path))[slug]
+            whose = f"{slug}: the course's solution"
+        vars(module)[name] = function
+        said.append(whose)
+    return said
