@@ -1,74 +1,73 @@
-"""A launch's tensors as a Gluon kernel sees them: pointers with bounds, descriptors for TMA."""
+"""A launch's tensors as a Gluon kernel sees them: pointers, and descriptors for TMA.
 
+Every access goes through the recorder, which counts its bytes and knows a tensor's limits.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+import triton.experimental.gluon.language as gl
 
-from flashlab.iocount._triton.repairs import bf16_values
+from flashlab.iocount._triton.repairs import bf16_bits, bf16_values
+from flashlab.iocount.argument import Argument
 from flashlab.iocount.errors import OutOfBounds
-from flashlab.iocount.gluon.tile import NUMPY, Int, Pointer, Tile, rounded
+from flashlab.iocount.gluon.tile import Int, Pointer, Tile
 from flashlab.iocount.recorder import Recorder
 
+DTYPES = {
+    torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32,
+    torch.int32: gl.int32, torch.int64: gl.int64,
+}  # fmt: skip
+STORED = {torch.float16: np.float16, torch.bfloat16: np.uint16, torch.float32: np.float32,
+          torch.int32: np.int32, torch.int64: np.int64}  # fmt: skip
 
-class Argument:
-    """A tensor: its storage as numpy, and which of its elements belong to it."""
 
-    def __init__(self, rec: Recorder, name: str, tensor: torch.Tensor, dtype: Any) -> None:
-        self.rec, self.name, self.dtype, self.tensor = rec, name, dtype, tensor
-        base = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage().cpu())
-        bits = base.view(torch.int16) if base.dtype == torch.bfloat16 else base
-        flat = bits.numpy()
-        flat = bf16_values(flat.view(np.uint16)) if base.dtype == torch.bfloat16 else flat
-        self.flat = flat.astype(NUMPY[dtype.name])
-        own = torch.zeros(len(base), dtype=torch.bool)
-        self._view(own).fill_(True)
-        self.own, self.first = own.numpy(), tensor.storage_offset()
-        self.stored = np.zeros(len(base), bool)
+class Tensor:
+    """One tensor argument: values of its elements by their distance from the first one."""
 
-    def _view(self, flat: torch.Tensor) -> torch.Tensor:
-        x = self.tensor
-        return flat.as_strided(x.shape, x.stride(), x.storage_offset())
+    def __init__(self, rec: Recorder, argument: Argument) -> None:
+        self.rec, self.argument, self.item = rec, argument, argument.item
+        kind = argument.tensor.dtype
+        self.dtype, self.bf16 = DTYPES[kind], kind == torch.bfloat16
+        # Tickets and counters are what programs agree by: no race, whatever their order
+        self.counted = kind.is_floating_point
+        self.memory = argument.memory(np.dtype(STORED[kind]))
 
-    def at(self, offset: Any, mask: Any, how: str) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the storage and active lanes; raises where a lane leaves the tensor."""
+    def _places(self, how: str, offset: Any, mask: Any) -> tuple[np.ndarray, np.ndarray]:
         where = np.asarray(offset.data if isinstance(offset, Tile) else offset, np.int64)
         active = np.asarray(mask.data if isinstance(mask, Tile) else mask, bool)
-        where, active = np.broadcast_arrays(where + self.first, active)
-        outside = (where < 0) | (where >= len(self.own))
-        outside = outside | ~self.own[np.where(outside, 0, where)]
-        bad = active & outside
-        if bad.any():
-            what = f"gl.{how} of {self.name} leaves the tensor in {int(bad.sum())} lanes"
-            hint = "Is a mask missing or wrong?"
-            raise self.rec.error(OutOfBounds, what, hint, argument=self.name)
+        where, active = np.broadcast_arrays(where, active)
+        if self.counted:
+            pointers = (self.argument.virtual + (where * self.item).view(np.uint64)).astype(
+                np.uint64
+            )
+            self.rec.access(how, pointers, active, self.item)
+        elif (active & ((where < 0) | (where >= self.argument.elements))).any():
+            what = f"gl.{how} leaves {self.argument.name}"
+            raise self.rec.error(OutOfBounds, what, argument=self.argument.name)
         return np.where(active, where, 0), active
 
-    def load(self, offset: Any, mask: Any, other: Any) -> Any:
-        """What a load gives: a tile, or a number for a number."""
-        where, active = self.at(offset, mask, "load")
-        data = np.where(active, self.flat[where], 0 if other is None else other)
+    def load(self, offset: Any, mask: Any = True, other: Any = None) -> Any:
+        """What a load gives: a tile of a tile of offsets, a number of a number."""
+        where, active = self._places("load", offset, mask)
+        data = self.memory[where]
+        data = bf16_values(data) if self.bf16 else data
+        data = np.where(active, data, np.zeros((), data.dtype) if other is None else other)
         if isinstance(offset, Tile):
             return Tile(data, self.dtype, offset.layout)
+        if np.ndim(offset):
+            return data.astype(np.float32)
         return Int(data) if data.dtype.kind == "i" else float(data)
 
-    def store(self, offset: Any, value: Any, mask: Any) -> None:
-        where, active = self.at(offset, mask, "store")
+    def store(self, offset: Any, value: Any, mask: Any = True) -> None:
+        """Write a tile or a number, rounded to the tensor's dtype."""
+        where, active = self._places("store", offset, mask)
         data = np.broadcast_to(value.data if isinstance(value, Tile) else value, where.shape)
-        self.put(where[active], data[active])
-
-    def put(self, where: np.ndarray, data: np.ndarray) -> None:
-        """Values into the storage, rounded to the tensor's dtype."""
-        self.flat[where] = rounded(np.asarray(data), self.dtype)
-        self.stored[where] = True
-
-    def give_back(self) -> None:
-        """Write what was stored into the tensor."""
-        if self.stored.any():
-            values = self._view(torch.from_numpy(np.ascontiguousarray(self.flat)))
-            mine = self._view(torch.from_numpy(self.stored))
-            values = values.to(self.tensor.dtype).to(self.tensor.device)
-            self.tensor.copy_(torch.where(mine.to(self.tensor.device), values, self.tensor))
+        data = bf16_bits(np.asarray(data, np.float32)) if self.bf16 else data
+        with np.errstate(over="ignore"):
+            self.memory[where[active]] = data[active].astype(self.memory.dtype)
 
 
 class Block:
@@ -81,34 +80,50 @@ class Block:
 class Descriptor:
     """A tensor as TMA sees it; what lies outside is read as 0 and not written."""
 
-    def __init__(self, argument: Argument, given: Any) -> None:
-        self.argument, self.dtype, self.layout = argument, argument.dtype, given.layout
+    def __init__(self, tensor: Tensor, given: Any) -> None:
+        self.tensor, self.dtype, self.layout = tensor, tensor.dtype, given.layout
         self.shape, self.strides = [*given.shape], [*given.strides]
         self.block_shape = [*given.block_shape]
         self.size = int(np.prod(self.block_shape))
-        self.block_type = Block(self.block_shape, argument.tensor.element_size())
+        self.block_type = Block(self.block_shape, tensor.item)
 
-    def _places(self, coord: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _box(self, coord: Any) -> tuple[np.ndarray, np.ndarray]:
         if len(coord) != len(self.shape):
             raise TypeError(f"TMA needs {len(self.shape)} coordinates here, not {len(coord)}")
-        where, inside = np.array(self.argument.first), np.array(True)
+        where, inside = np.array(0), np.array(True)
         for at, n, step, extent in zip(
             coord, self.shape, self.strides, self.block_shape, strict=True
         ):
             line = int(at) + np.arange(extent)
             where = where[..., None] + line * step
             inside = inside[..., None] & (line >= 0) & (line < n)
-        return np.where(inside, where, 0), inside
+        return where, inside
 
     def read(self, coord: Any) -> np.ndarray:
-        where, inside = self._places(coord)
-        return np.where(inside, self.argument.flat[where], 0.0).astype(np.float32)
+        """The values of a block."""
+        where, inside = self._box(coord)
+        return self.tensor.load(np.where(inside, where, 0), inside, 0.0)
 
     def write(self, coord: Any, values: np.ndarray) -> None:
-        where, inside = self._places(coord)
-        self.argument.put(where[inside], values.reshape(where.shape)[inside])
+        """Store a block."""
+        where, inside = self._box(coord)
+        self.tensor.store(np.where(inside, where, 0), values.reshape(where.shape), inside)
 
 
-def pointer(argument: Argument) -> Pointer:
-    """A tensor argument as a pointer to its first element."""
-    return Pointer(argument)
+def bind(rec: Recorder, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A launch's arguments by name as the kernel gets them."""
+    bases = {name: getattr(v, "base", v) for name, v in values.items()}
+    tensors = [(n, x, x.detach()) for n, x in bases.items() if isinstance(x, torch.Tensor)]
+    for name, x, _ in tensors:
+        if x.device.type != "cpu" or x.dtype not in STORED:
+            raise TypeError(f"{name} is {x.dtype} on {x.device}: this runs on CPU tensors alone")
+    seen = {a.name: Tensor(rec, a) for a in rec.bind(tensors)}
+    return {name: _argument(seen.get(name), value) for name, value in values.items()}
+
+
+def _argument(tensor: Tensor | None, value: Any) -> Any:
+    if tensor is not None:
+        return Descriptor(tensor, value) if hasattr(value, "block_shape") else Pointer(tensor)
+    if isinstance(value, gl.constexpr):
+        return value.value
+    return Int(value) if type(value) is int else value

@@ -6,22 +6,16 @@ from collections.abc import Iterable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-import torch
 import triton
 import triton.experimental.gluon.language as gl
 
 from flashlab.iocount.errors import KernelError
-from flashlab.iocount.gluon.host import Argument, Descriptor
+from flashlab.iocount.gluon.host import bind
 from flashlab.iocount.gluon.language import names
 from flashlab.iocount.gluon.roles import Role, calling
 from flashlab.iocount.gluon.shared import Machine
-from flashlab.iocount.gluon.tile import Int, Pointer
 from flashlab.iocount.recorder import Recorder
 
-DTYPES = {
-    torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32,
-    torch.int32: gl.int32, torch.int64: gl.int64,
-}  # fmt: skip
 GLUON = "triton.experimental.gluon.language"
 CALL, CODE = "__flashlab_call__", "_flashlab_gluon_code"
 
@@ -34,8 +28,7 @@ class Unknown(KernelError):
 
 def run(rec: Recorder, kernel: Any, bound: dict, grid: tuple, programs: Iterable[tuple]) -> None:
     """Run every program of a launch; ``bound`` are the arguments by name."""
-    arguments: dict[Any, Argument] = {}
-    values = {name: _argument(rec, name, v, arguments) for name, v in bound.items()}
+    values = bind(rec, bound)
     machine = Machine(rec, grid)
     twin = Twins(rec, names(machine)).function(kernel)
     for pid in programs:
@@ -44,25 +37,6 @@ def run(rec: Recorder, kernel: Any, bound: dict, grid: tuple, programs: Iterable
         machine.roles.run([Role(kernel.__name__, twin, (), values)])
         machine.end()
     rec.end_programs()
-    for argument in arguments.values():
-        argument.give_back()
-
-
-def _argument(rec: Recorder, name: str, value: Any, arguments: dict[Any, Argument]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return Pointer(_tensor(rec, name, value, arguments))
-    if hasattr(value, "block_shape"):
-        return Descriptor(_tensor(rec, name, value.base, arguments), value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return value.value if isinstance(value, gl.constexpr) else value
-    return Int(value)
-
-
-def _tensor(rec: Recorder, name: str, x: torch.Tensor, arguments: dict[Any, Argument]) -> Argument:
-    key = x.untyped_storage().data_ptr(), x.storage_offset(), x.shape, x.stride()
-    if key not in arguments:
-        arguments[key] = Argument(rec, name, x, DTYPES[x.dtype])
-    return arguments[key]
 
 
 class _Calls(ast.NodeTransformer):
