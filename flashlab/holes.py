@@ -67,6 +67,12 @@ def alarm_sentence(number: int, sentence: str = "") -> str:
     return f"Step {number} is not written yet" + (f": {sentence}" if sentence else "")
 
 
+def stub_sentence(stub: str, number: int) -> str:
+    """The sentence of a step as its stub says it, where there is no solution to ask."""
+    found = re.search(rf"^[ \t]*# Step {number}: (.*(?:\n[ \t]*#.*)*)", stub, re.MULTILINE)
+    return re.sub(r"\s*\n[ \t]*#\s*", " ", found[1]) if found else ""
+
+
 def without_markers(text: str) -> str:
     """``text`` without its marker lines."""
     return "".join(line for line in text.splitlines(keepends=True) if not _MARKER.match(line))

@@ -11,7 +11,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flashlab.holes import Hole, alarm_sentence, derive_stub, holes, refill, without_markers
+from flashlab.holes import (
+    Hole,
+    alarm_sentence,
+    derive_stub,
+    holes,
+    refill,
+    stub_sentence,
+    without_markers,
+)
 from flashlab.transplant import (
     TransplantError,
     alarm_step,
@@ -99,7 +107,8 @@ def _read(path: Path, slug: str, what: str) -> str:
     if slug.isidentifier() and path.is_file():
         return path.read_text(encoding="utf-8")
     if slug in slugs():
-        raise KeyError(f"this copy of the course has no {what} of {slug}")
+        way = "; chapters use your own once it has passed its check" if what == "solution" else ""
+        raise KeyError(f"this copy of the course has no {what} of {slug}{way}")
     near = difflib.get_close_matches(slug, slugs(), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(slugs())}"
     raise KeyError(f"no exercise is called {slug!r}; {hint}")
@@ -124,7 +133,11 @@ def is_stub(slug: str, text: str) -> bool:
 
 def step_sentence(slug: str, step: int) -> str:
     """What a report says of step ``step`` while it is not written."""
-    return alarm_sentence(step, holes(solution_text(slug))[step - 1].sentence)
+    try:
+        sentence = holes(solution_text(slug))[step - 1].sentence
+    except KeyError:  # a student's copy holds no solutions
+        sentence = stub_sentence(stub_text(slug), step)
+    return alarm_sentence(step, sentence)
 
 
 def unfilled_step(slug: str, text: str) -> int | None:

@@ -165,11 +165,13 @@ def test_unknown_slugs_suggest_the_nearest():
 
 
 def test_a_student_bundle_has_stubs_alone(monkeypatch, tmp_path):
+    said = sources.step_sentence("flash_forward", 3)
     for folder in ("labs", "chapters"):
         (tmp_path / folder).mkdir()
     monkeypatch.setattr(sources, "course_dir", lambda: tmp_path)
     assert "vector_scale" in sources.slugs()
     assert sources.unfilled_step("vector_scale", sources.stub_text("vector_scale")) == 1
+    assert sources.step_sentence("flash_forward", 3) == said
     with pytest.raises(KeyError, match="this copy of the course has no solution of vector_scale"):
         sources.solution_text("vector_scale")
 
