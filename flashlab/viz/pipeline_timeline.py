@@ -148,7 +148,8 @@ def _choice(stages: int, turns: bool, overlap: bool, D: int, arbitration: str) -
         D=D,
         stages=stages,
         arbitration=arbitration,
-        title="Producer and consumers on one SM",
+        title=f"One SM at D {D}: {stages} slots, {'turns' if turns else 'no turns'}, P V "
+        f"{'under' if overlap else 'before'} softmax, products {arbitration}",
     )
 
 

@@ -1,0 +1,130 @@
+"""Chapter 08: barriers and their phases, the paper's figures, what was measured of variants."""
+
+import html
+import json
+import re
+
+import pytest
+
+from flashlab import sources
+from flashlab.bench import records
+from flashlab.reference import schedules
+from flashlab.reproduce import fa3
+from flashlab.viz import barrier_walk, pass_speed
+from flashlab.viz.pipeline_timeline import pace
+
+VARIANTS = records.load("flash3_variants")
+
+
+def chapter() -> dict[str, str]:
+    (path,) = (sources.course_dir() / "chapters").glob("08_*.ipynb")
+    return {c["id"]: "".join(c["source"]) for c in json.loads(path.read_text())["cells"]}
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("n_tiles", [1, 4, 7])
+def test_every_tile_is_loaded_into_a_free_slot_and_used_when_it_is_there(n_tiles, stages):
+    steps = barrier_walk.walk(n_tiles, stages)
+    used, loaded = [], []
+    for before, after in zip(steps, steps[1:], strict=False):
+        for slot in range(stages):
+            change = before.states[slot], after.states[slot]
+            assert change[0] == change[1] or change in [
+                ("empty", "on its way"), ("on its way", "full"), ("full", "in use"),
+                ("in use", "empty"),
+            ]  # fmt: skip
+            if change == ("full", "in use"):
+                used.append(after.tiles[slot])
+                assert after.full[slot] == after.empty[slot] + 1
+            if change == ("empty", "on its way"):
+                loaded.append(after.tiles[slot])
+                assert after.full[slot] == after.empty[slot] == len(loaded[slot::stages]) - 1
+    assert used == loaded == list(range(n_tiles))
+    fills = tuple(len(range(slot, n_tiles, stages)) for slot in range(stages))
+    assert steps[-1].full == steps[-1].empty == fills
+    assert not steps[-1].waiting
+
+
+def test_the_producer_waits_only_where_a_slot_comes_round_again():
+    waits = [s.said for s in barrier_walk.walk(4, 2) if s.said.startswith("The producer waits")]
+    assert [re.search(r"at (\S+) for parity (\d)", said).groups() for said in waits] == [
+        ("empty[0]", "0"), ("empty[1]", "0"),
+    ]  # fmt: skip
+    assert not [s for s in barrier_walk.walk(3, 3) if s.said.startswith("The producer waits")]
+
+
+def test_the_player_says_each_step_without_its_picture():
+    player = barrier_walk.barrier_walk()
+    page = player.page()
+    for frame in player.frames:
+        assert html.escape(frame.caption) in page and "aria-label" in frame.svg
+    with pytest.raises(ValueError, match="1 to 8 and stages 1 to 3"):
+        barrier_walk.barrier_walk(9)
+
+
+def test_the_papers_figures_hold_what_its_abstract_claims():
+    for found in fa3.FORWARD.values():
+        assert {len(rates) for rates in found.values()} == {len(fa3.LENGTHS)}
+    rate, D, causal, N = fa3.best()
+    assert (D, causal, N) == (256, False, 16384) and rate >= fa3.CLAIMED["best"][0]
+    low, high = fa3.FASTER
+    ratios = [fa3.faster(D, causal, 16384) for D in (64, 128) for causal in (False, True)]
+    assert low <= min(ratios) and max(ratios) <= high
+
+
+def test_a_record_without_ours_is_compared_with_the_fastest():
+    explorer = pass_speed.pass_speed(VARIANTS)
+    shown = explorer.at(which="D 64, causal")
+    for N, version, _, rate, ratio in shown.rows[1:]:
+        best = max(float(r[3]) for r in shown.rows[1:] if r[0] == N)
+        assert float(ratio) == pytest.approx(float(rate) / best, abs=0.006), version
+    assert "the fastest here" in shown.caption and shown.rows[0][-1] == "times the fastest"
+
+
+def test_the_records_rates_are_whole_tflops():
+    for row in VARIANTS["rows"]:
+        for rate in pass_speed.rates(row).values():
+            assert rate == pytest.approx(round(rate), abs=0.02)
+    kept = VARIANTS["cycles_millions"]
+    alone = 4 * 16 * 16384**2 * 128 / (132 * 4096) / 1e6  # products of one SM, in clocks
+    assert kept["products alone would take"] == pytest.approx(alone, rel=0.01)
+
+
+def test_what_the_text_says_of_the_measurements_is_in_the_record():
+    text = chapter()["tried-explain"]
+    rates = {row["cell"]: pass_speed.rates(row) for row in VARIANTS["rows"]}
+
+    def change(cell, new, old):
+        return round(100 * (rates[cell][new] / rates[cell][old] - 1))
+
+    free, turns, simple = (
+        "overlap, no turns", "published: turns, overlap", "P V then Q K, no turns",
+    )  # fmt: skip
+    assert "2 % faster at 4k and 16k, and 3 % slower at causal 1k" in text
+    assert [change(f"D 128 full   N {N:5d}", free, turns) for N in (4096, 16384)] == [2, 2]
+    assert change("D 128 causal N  1024", free, turns) == -3
+    assert "With P V under softmax it is 2 % faster at 4k and 16k" in text
+    assert [change(f"D 128 full   N {N:5d}", free, simple) for N in (4096, 16384)] == [2, 2]
+    assert "the two are even, and under a causal mask blocks of 192 rows lose a sixth" in text
+    both = "3 warpgroups", "2 warpgroups"
+    assert change("D  64 full   N  1024", *both) == 0
+    assert change("D  64 causal N  1024", *both) == pytest.approx(-100 / 6, abs=1)
+    kept, why = VARIANTS["cycles_millions"], chapter()["why-explain"]
+    for name, share in (("without turns, no softmax", 91), ("with turns, no softmax", 86)):
+        assert f"{share} %" in why
+        assert round(100 * kept["products alone would take"] / kept[name]) == share
+
+
+def test_what_the_text_says_of_the_model_is_what_it_gives():
+    def clocks(program, **choice):
+        return pace(schedules.producer, program, **choice).clocks
+
+    text = chapter()["timeline-explain"]
+    in_order, overlapped = schedules.one_after_the_other, schedules.overlapped
+    assert clocks(in_order) == clocks(schedules.in_turns)
+    assert clocks(overlapped, stages=1) > clocks(in_order, stages=1)
+    assert clocks(overlapped, stages=3) < clocks(overlapped, stages=2)
+    gain = clocks(in_order, D=64) / clocks(overlapped, D=64)
+    assert f"overlap gains {100 * (gain - 1):.0f} %" in text
+    use = pace(schedules.producer, in_order, D=256).use
+    assert f"the tensor cores are at {100 * use:.0f} % without it" in text
