@@ -18,6 +18,7 @@ class Step:
 
     Args:
         who: ``"producer"``, ``"TMA"``, ``"consumer"``; empty at the start.
+        slot: Which slot it was about; -1 at the start.
         said: One or two sentences.
         tiles: What each slot holds, None for nothing.
         states: ``"empty"``, ``"on its way"``, ``"full"`` or ``"in use"``, by slot.
@@ -26,6 +27,7 @@ class Step:
     """
 
     who: str
+    slot: int
     said: str
     tiles: tuple[int | None, ...]
     states: tuple[str, ...]
@@ -64,12 +66,13 @@ class _Walk:
         self.busy = 0  # rounds for which the consumer still computes
         self.flying: list[list[int]] = []  # [slot, rounds left], in order
         said = "Nothing has happened. On every barrier phase 0 is running."
-        self.steps = [self._step("", said)]
+        self.steps = [self._step("", -1, said)]
 
-    def _step(self, who: str, said: str) -> Step:
+    def _step(self, who: str, slot: int, said: str) -> Step:
         done = {k: tuple(b.done for b in row) for k, row in self.barriers.items()}
         waiting = tuple(f"{w} waits at {at}" for w, at in self.waits.items())
-        return Step(who, said, tuple(self.tiles), tuple(self.states), **done, waiting=waiting)
+        held = tuple(self.tiles), tuple(self.states)
+        return Step(who, slot, said, *held, **done, waiting=waiting)
 
     def run(self) -> list[Step]:
         while any(self.next.values()) or self.flying:
@@ -90,7 +93,7 @@ class _Walk:
             self.states[slot] = "full"
             phase = self.barriers["full"][slot].done - 1
             said = f"Tile {self.tiles[slot]} is there. TMA itself arrives at full[{slot}]: its "
-            self.steps.append(self._step("TMA", f"{said}phase {phase} is complete."))
+            self.steps.append(self._step("TMA", slot, f"{said}phase {phase} is complete."))
 
     def _take(self, who: str) -> None:
         """Take the next op of a program, unless it waits and has said so."""
@@ -101,12 +104,12 @@ class _Walk:
         if what == "wait" and not self.barriers[kind][slot].passes(number):
             if who not in self.waits:
                 self.waits[who] = f"{kind}[{slot}]"
-                self.steps.append(self._step(who, self._blocked(who, kind, slot, number)))
+                self.steps.append(self._step(who, slot, self._blocked(who, kind, slot, number)))
             return
         self.waits.pop(who, None)
         said = getattr(self, f"_{what}")(who, kind, slot, number)
         self.next[who] = next(self.programs[who], None)
-        self.steps.append(self._step(who, said))
+        self.steps.append(self._step(who, slot, said))
 
     def _blocked(self, who: str, kind: str, slot: int, parity: int) -> str:
         running = self.barriers[kind][slot].done
@@ -155,27 +158,23 @@ def draw(step: Step) -> str:
     """The producer left, the consumer right, a slot with its two barriers a row."""
     stages = len(step.tiles)
     row = (HEIGHT - TOP) / stages
-    now = {"producer": 4, "TMA": 4, "consumer": WIDTH - 124}
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{stages} slots between '
         f'producer and consumer, each with two barriers; {", ".join(step.states)}">'
     ]
-    for name, x in (("producer", 4), ("consumer", WIDTH - 124)):
+    for name, x in (("producer", 4), ("TMA", WIDTH / 2 - 60), ("consumer", WIDTH - 124)):
         active = name == step.who
         waits = any(w.startswith(name) for w in step.waiting)
         parts.append(chart.rect(x, 6, 120, 44, "blue" if active else "panel", 'rx="5"'))
         ink = "paper" if active else "ink"
         parts.append(chart.text(x + 60, 24, name, "middle", 14, ink))
         parts.append(chart.text(x + 60, 42, "waits" if waits else "", "middle", 12, ink))
-    if step.who in now:
-        x = now[step.who]
-        side = 24 if x < WIDTH / 2 else 96
-        parts.append(chart.line(x + side, 50, WIDTH / 2, TOP + 4, "blue", 'stroke-width="2"'))
     for slot, (tile, state) in enumerate(zip(step.tiles, step.states, strict=True)):
         y = TOP + slot * row
         fill, ink = FILLS[state], "paper" if state == "in use" else "ink"
         held = state if tile is None or state == "empty" else f"tile {tile}, {state}"
-        parts.append(chart.rect(WIDTH / 2 - 75, y + 6, 150, row - 16, fill, 'rx="4"'))
+        edge = 'stroke="var(--fl-blue)" stroke-width="3"' if slot == step.slot else ""
+        parts.append(chart.rect(WIDTH / 2 - 75, y + 6, 150, row - 16, fill, f'rx="4" {edge}'))
         parts.append(chart.text(WIDTH / 2, y + row / 2 - 4, f"slot {slot}", "middle", 13, ink))
         parts.append(chart.text(WIDTH / 2, y + row / 2 + 14, held, "middle", 13, ink))
         for kind, x, anchor in (("empty", 8, "start"), ("full", WIDTH - 8, "end")):
@@ -205,4 +204,4 @@ def barrier_walk(n_tiles: int = 4, stages: int = 2) -> Player:
             facts.append((f"full[{slot}]: phases done", str(step.full[slot])))
         facts.append(("waiting", "; ".join(step.waiting) or "nobody"))
         frames.append(Frame(draw(step), step.said, tuple(facts)))
-    return Player("Full and empty: two barriers a slot", frames, height=540)
+    return Player("Full and empty: two barriers a slot", frames, height=480)

@@ -79,16 +79,18 @@ def picture(record: dict[str, Any], which: str) -> Picture:
 def _caption(longest: dict[str, Any], slug: str) -> str:
     found = rates(longest)
     first = against(found)
-    near = " and ".join(
-        f"{found[first] / rate:.2f} times that of {_called(name)}"
-        for name, rate in found.items()
-        if name != first
-    )
     name, flops = PASSES[slug]
-    whose = f"the course's {name} pass" if first == "ours" else f"{first}, the fastest here,"
+    near = " and ".join(
+        f"{found[first] / rate:.2f} times that of {_called(other)}"
+        for other, rate in found.items()
+        if other != first
+    )
+    compared = f"the speed of the course's {name} pass is {near}"
+    if first != "ours":
+        compared = f"the fastest here is: {first}"
     return (
         f"TFLOP/s, where a {name} pass counts {flops} B H N^2 D FLOPs, half under a causal mask. "
-        f"At N = {longest['N']:,} the speed of {whose} is {near}."
+        f"At N = {longest['N']:,} {compared}."
     )
 
 
