@@ -21,6 +21,7 @@ function explorer(box) {
       at = at * (+slider.max + 1) + +slider.value;
     }
     shown.innerHTML = (await pictures)[at];
+    reachable();
   }
   sliders.forEach(slider => slider.addEventListener('input', draw));
 }
@@ -92,6 +93,17 @@ function quiz(box) {
   });
 }
 
+// What scrolls sideways can be reached by keys, so that a reader without a mouse sees all of it.
+function reachable() {
+  for (const box of document.querySelectorAll('main *')) {
+    if (box.scrollWidth > box.clientWidth && /auto|scroll/.test(getComputedStyle(box).overflowX)) {
+      box.tabIndex = 0;
+    }
+  }
+}
+
+addEventListener('load', reachable);
+addEventListener('resize', reachable);
 addEventListener('DOMContentLoaded', () => {
   document.querySelectorAll('.fl-live').forEach(explorer);
   document.querySelectorAll('.flashlab-quiz').forEach(quiz);
