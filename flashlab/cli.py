@@ -32,6 +32,7 @@ BENCHES = {
     "varlen_forward": "varlen",
     "decode_splits": "decode_splits",
     "dispatch": "dispatch",
+    "ring_attention": "ring",
     "gpt": "gpt",
     "fp8_hopper": "fp8",
 }

@@ -116,14 +116,15 @@ class RingAttention(torch.autograd.Function):
         kv = torch.stack((k, v))
         if world > 1:
             travelling = pass_on(kv, group)
-        # Given: through my own block
+        # Given: through my own block, whose gradient then sets out behind it
         dq, *dkv = attend_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
-        dq = dq.to(lse.dtype)
         dkv = torch.stack(dkv).to(lse.dtype)  # [2, B, H_kv, n, D]; of the block that I hold
-        # 5. The rounds again: gradients of K and V travel one round behind their block
-        ### BEGIN SOLUTION 5: add each round's share to dq and dkv; at the end dkv is of my block
+        if world > 1:
+            gradients = pass_on(dkv, group)
+        dq = dq.to(lse.dtype)
         for step in range(1, world):
-            gradients = pass_on(dkv, group)  # to the rank that gets this block now
+            # 5. A round backward: the gradient of a block travels with it, one round behind
+            ### BEGIN SOLUTION 5: take kv; add to dq, and to the dkv that arrives; pass that on
             kv = arrived(travelling)
             if step + 1 < world:
                 travelling = pass_on(kv, group)
@@ -132,13 +133,15 @@ class RingAttention(torch.autograd.Function):
             dq_part, *dkv_part = attend_backward(
                 q[:, :, rows], *kv[:, :, :, keys], *mine, causal=False, sm_scale=sm_scale
             )
-            dq[:, :, rows] += dq_part
-            dkv = arrived(gradients)  # what the ranks before me found
+            dkv = arrived(gradients)  # of this block, from the ranks before me
             dkv[:, :, :, keys] += torch.stack(dkv_part)
+            gradients = pass_on(dkv, group)  # in the last round to its owner
+            dq[:, :, rows] += dq_part
+            ### END SOLUTION
+        dq = dq.to(q.dtype)
         if world > 1:
-            dkv = arrived(pass_on(dkv, group))  # one turn more, and it is home
-        ### END SOLUTION
-        return dq.to(q.dtype), *dkv.to(q.dtype), None, None, None, None
+            dkv = arrived(gradients)  # of my own block, from all ranks
+        return dq, *dkv.to(q.dtype), None, None, None, None
 
 
 def check_shards(q, k, v, zigzag):

@@ -156,17 +156,17 @@ EXERCISE = Exercise(
         "and that sees both of its chunks. In order: a smaller owner is seen whole, a larger one "
         "not at all, and attention over 0 rows is a call that does nothing.",
         "Backward: attend_backward with the final o and lse gives the share of these keys, and "
-        "shares simply add. dq stays; dkv belongs to the block, so it follows it: at the start of "
-        "a round gradients = pass_on(dkv, group), and after computing dkv = arrived(gradients), "
-        "dkv[:, :, :, keys] += torch.stack(dkv_part). After the last round the gradient of my "
-        "block lies on my left neighbour: arrived(pass_on(dkv, group)) brings it home.",
+        "shares simply add. dq stays; dkv belongs to the block and follows it. After computing, "
+        "dkv = arrived(gradients) is what the ranks before me found, dkv[:, :, :, keys] += "
+        "torch.stack(dkv_part) adds my share, gradients = pass_on(dkv, group) sends it on. In the "
+        "last round too: the next rank is then the owner.",
     ),
     steps=(
         "One message out, one in, neither waited for",
         "What causal hides: whole halves, or everything",
         "Weigh both by their lse",
         "A round: the block of another rank",
-        "The rounds again: gradients of K and V travel one round behind their block",
+        "A round backward: the gradient of a block travels with it, one round behind",
     ),
     minutes=75,
     harness="flashlab.grader.ring:run",

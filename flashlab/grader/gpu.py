@@ -24,11 +24,19 @@ from flashlab.grader.trials import Run, Trial
 SECONDS = 120.0  # for one run, compilation included
 REPEATS = 3  # calls after the first one, on the same inputs
 CUDA_ERRORS = ("CUDA error", "CUDA out of memory", "an illegal memory access", "AcceleratorError")
+RANKS = 2  # GPUs that cases with ranks need at least
+FABRIC = ("NCCL_", "NVSHMEM_", "TORCH_NCCL_", "TORCH_SYMM_MEM_")  # how GPUs may talk: kept
 ILLEGAL = ("illegal memory access", "misaligned address", "unspecified launch failure")
 
 
-def available() -> str:
-    """Empty if kernels can be compiled and run here, else why not, in one sentence."""
+def available(ranks: bool = False) -> str:
+    """Empty if kernels can be compiled and run here, else why not, in one sentence.
+
+    Args:
+        ranks: Several GPUs are needed, one for each rank.
+    """
+    if ranks and torch.cuda.device_count() < RANKS:
+        return f"run over NCCL: it needs {RANKS} NVIDIA GPUs or more"
     if not torch.cuda.is_available():
         return "compiled run: no NVIDIA GPU on this machine"
     if torch.cuda.get_device_capability() < (7, 5):
@@ -62,13 +70,18 @@ class Gpu:
         self._socket: socket.socket | None = None
 
     def run(self) -> list[Run]:
-        """Every case at its first tile sizes, three at the answer's own, core in bfloat16 too."""
+        """Every case at its first tile sizes, three at the answer's own, core in bfloat16 too.
+
+        The first illegal access ends it: each further case would start CUDA anew to say the same.
+        """
         with tempfile.TemporaryDirectory(prefix="flashlab-gpu-") as folder:
             try:
                 runs = []
                 for trial in self.plan():
                     runs.append(self._one(trial, folder))
                     self.tell(runs[-1])
+                    if runs[-1].result.status == "oob":
+                        break
                 return runs
             finally:
                 self._end()
@@ -78,6 +91,8 @@ class Gpu:
         made = []
         for case in self.exercise.cases:
             if self.names is not None and case.name not in self.names:
+                continue
+            if self.exercise.ranks and not self._room(case):
                 continue
             tiles = [(self.exercise.tiles(case.pairs[0]), False)]
             if case.own and self.own_tiles:
@@ -91,6 +106,11 @@ class Gpu:
                 for sizes, own in tiles
             ]
         return made
+
+    def _room(self, case: Case) -> bool:
+        """Whether there is a GPU for every process of the case."""
+        sizes = case.sizes(self.exercise.tiles(case.pairs[0]))
+        return sizes["world"] + sizes.get("spare", 0) <= torch.cuda.device_count()
 
     def _one(self, trial: Trial, folder: str) -> Run:
         reply = self._exchange(trial, folder)
@@ -109,6 +129,9 @@ class Gpu:
         job = cpu.job(self.exercise, self.answer, trial)
         specs = [protocol.spec(name, t) for name, t in job.tensors.items()]
         request = job.request | {"tensors": specs, "device": "cuda", "again": ["again"] * REPEATS}
+        if self.exercise.ranks:
+            backend = {"backend": {"value": "nccl"}}
+            request |= {"again": [], "arguments": request["arguments"] | backend}
         payload = [protocol.storage_bytes(t) for t in job.tensors.values()]
         connection = self._start(folder)
         try:
@@ -137,7 +160,8 @@ class Gpu:
             return self._socket
         self._end()
         ours, theirs = socket.socketpair()
-        caches = {"TRITON_CACHE_DIR": os.path.join(folder, "triton"), "HOME": folder}
+        fabric = {name: value for name, value in os.environ.items() if name.startswith(FABRIC)}
+        caches = fabric | {"TRITON_CACHE_DIR": os.path.join(folder, "triton"), "HOME": folder}
         shown = os.environ.get("CUDA_VISIBLE_DEVICES")
         if shown is not None:
             caches["CUDA_VISIBLE_DEVICES"] = shown

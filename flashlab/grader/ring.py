@@ -164,6 +164,7 @@ def _answer(
     _fits("lse", lse, results[1])
     if not o.requires_grad:
         raise Unfit("o has no gradient: make it in an autograd function that takes q, k and v")
+    member.beat()
     _waited_for(requests, "forward")
     _Gradient.apply(o, do).backward()
     _waited_for(requests, "backward")

@@ -203,13 +203,13 @@ class _Check:
             offline.finish(report)
         if report.status == "pass":
             self._escapes(tree)
-        if kernels:
+        if kernels or exercise.ranks:
             self._run_compiled(names, progress)
 
     def _run_compiled(self, names: Sequence[str] | None, progress: Progress | None) -> None:
         """The GPU stage, for a text that passed everything else."""
         report = self.report
-        why_not = gpu.available()
+        why_not = gpu.available(self.exercise.ranks)
         if report.tier == "cpu":
             why_not = "compiled run: not run on tier cpu"
         elif report.status != "pass":
@@ -232,9 +232,12 @@ class _Check:
         report.status = bad.status if bad else "pass"
         detail = f"{bad.name}: {bad.detail}" if bad else ""
         report.stages.append(Stage("compiled cases", "fail" if bad else "pass", detail))
+        how = f"each call repeated {gpu.REPEATS} times, bit for bit"
+        if self.exercise.ranks:
+            how = "over NCCL, a GPU a rank; cases with more ranks than GPUs were not run"
         report.notes.append(
-            f"Compiled on {torch.cuda.get_device_name()}; each call repeated {gpu.REPEATS} times, "
-            "bit for bit; fp32 multiplied in TF32, Triton's default, and limits allow for it."
+            f"Compiled on {torch.cuda.get_device_name()}; {how}; fp32 multiplied in TF32, "
+            "Triton's default, and limits allow for it."
         )
 
     def _escapes(self, tree: ast.Module) -> None:

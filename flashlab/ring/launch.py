@@ -136,6 +136,8 @@ def _join(
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
         options["device_id"] = device
+        # Messages go first: else they would wait until a whole kernel's blocks have started
+        os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")
     dist.init_process_group(
         backend,
         store=dist.FileStore(f"/proc/self/fd/{store}", spare + world),

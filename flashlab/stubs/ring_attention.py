@@ -95,14 +95,20 @@ class RingAttention(torch.autograd.Function):
         kv = torch.stack((k, v))
         if world > 1:
             travelling = pass_on(kv, group)
-        # Given: through my own block
+        # Given: through my own block, whose gradient then sets out behind it
         dq, *dkv = attend_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
-        dq = dq.to(lse.dtype)
         dkv = torch.stack(dkv).to(lse.dtype)  # [2, B, H_kv, n, D]; of the block that I hold
-        # 5. The rounds again: gradients of K and V travel one round behind their block
-        # Step 5: add each round's share to dq and dkv; at the end dkv is of my block
-        raise NotImplementedError("Step 5 is not written yet")
-        return dq.to(q.dtype), *dkv.to(q.dtype), None, None, None, None
+        if world > 1:
+            gradients = pass_on(dkv, group)
+        dq = dq.to(lse.dtype)
+        for step in range(1, world):
+            # 5. A round backward: the gradient of a block travels with it, one round behind
+            # Step 5: take kv; add to dq, and to the dkv that arrives; pass that on
+            raise NotImplementedError("Step 5 is not written yet")
+        dq = dq.to(q.dtype)
+        if world > 1:
+            dkv = arrived(gradients)  # of my own block, from all ranks
+        return dq, *dkv.to(q.dtype), None, None, None, None
 
 
 def check_shards(q, k, v, zigzag):

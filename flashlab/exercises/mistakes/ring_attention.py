@@ -22,7 +22,8 @@ _IN_BACKWARD = (
     "            mine ="
 )
 _ROUNDS_FORWARD = "        for step in range(1, world):\n            # 4."
-_ROUNDS_BACKWARD = "        for step in range(1, world):\n            gradients"
+_ROUNDS_BACKWARD = "        for step in range(1, world):\n            # 5."
+_SEND_ON = "            gradients = pass_on(dkv, group)  # in the last round to its owner\n"
 _NEXT_FORWARD = (
     "            if step + 1 < world:\n"
     "                travelling = pass_on(kv, group)  # while I compute with it\n"
@@ -284,17 +285,17 @@ _MERGE = (
 _BACKWARD = (
     Mistake(
         "no-last-turn",
-        "            dkv = arrived(pass_on(dkv, group))  # one turn more, and it is home\n",
-        "            pass\n",
+        _SEND_ON,
+        "            if step + 1 < world:\n    " + _SEND_ON,
         "two-ranks",
-        "wrong",
-        "The last turn is missing: dk and dv that I return are those of my right neighbour's "
-        "block.",
+        "timeout",
+        "The last turn is missing: in the last round too dkv has to be passed on, since the next "
+        "rank is then its owner.",
     ),
     Mistake(
         "gradients-stay",
-        "dkv = arrived(gradients)  # what",
-        "arrived(gradients)  # what",
+        "dkv = arrived(gradients)  # of this",
+        "arrived(gradients)  # of this",
         "two-ranks",
         "wrong",
         "dkv stays with the rank: what arrives, the sum of the ranks before, is not used, so "
