@@ -174,6 +174,17 @@ def test_out_of_memory_is_a_row_without_a_figure(monkeypatch):
     assert row.ms["b"] is None and row.ms["a"] > 0
 
 
+def test_a_step_whose_graph_has_no_room_is_launched(monkeypatch):
+    climbed = ladder.Ladder(TINY, "cpu", {"a": peers.sdpa, "b": peers.standard})
+    made = []
+    monkeypatch.setattr(
+        climbed, "_replay", lambda fn: made.append(fn) or (fn if len(made) == 1 else None)
+    )
+    row = climbed.row(1, 16, rounds=2)
+    assert row.launched == ("b", "a") and min(row.ms.values()) > 0
+    assert made.count(made[0]) == 2, "the first one was tried beside the other, then alone"
+
+
 def test_a_plan_can_be_made_shorter(monkeypatch):
     assert (
         train.here().steps == (train.ON_GPU if torch.cuda.is_available() else train.ON_CPU).steps

@@ -23,6 +23,7 @@ LENGTHS = (1024, 2048, 4096, 8192, 16384)
 LONG = 8192  # where standard attention has room for B 1
 ROUNDS = 5
 EVERY = 5  # losses that a record keeps
+HOW = "median of five interleaved steps, CUDA graphs, a pause before each"
 ATTENTIONS: dict[str, Attend] = {
     "ours": course_attention,
     "sdpa flash": peers.sdpa,
@@ -111,7 +112,7 @@ def main(slug: str, mine: bool = False, out: str | None = None) -> int:
     if not torch.cuda.is_available():
         print("flashlab bench gpt measures speed and needs an NVIDIA GPU; none is here.")
         return 1
-    facts = timing.card() | {"how": "median of five interleaved steps, a pause before each"}
+    facts = timing.card() | {"how": HOW}
     print(", ".join(f"{k} {v}" for k, v in facts.items()))
     facts["kernels"] = "; ".join(routes_taken())
     print(facts["kernels"])

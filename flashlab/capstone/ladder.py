@@ -1,5 +1,6 @@
 """One training step at growing sequence lengths: time and memory, until memory runs out."""
 
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,11 +10,10 @@ from typing import Any
 import torch
 
 from flashlab import memory
+from flashlab.bench import timing
 from flashlab.capstone import flops, train
 from flashlab.capstone.gpt import GPT, Attend, Size
 from flashlab.grader.trials import one_thread
-
-PAUSE_S = 0.03  # before each step, so that a card cools and its clock recovers
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,18 @@ class Row:
     Args:
         ms: Median milliseconds of a step by attention; None where memory ran out.
         peak_bytes: Most memory of a GPU during a step; on a CPU what a forward pass keeps.
+        launched: Whose steps were launched one by one, since no graph of them fits.
     """
 
     B: int
     N: int
     ms: Mapping[str, float | None]
     peak_bytes: Mapping[str, int | None]
+    launched: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a record keeps it."""
-        return {"B": self.B, "N": self.N, "ms": self.ms, "peak_bytes": self.peak_bytes}
+        return dataclasses.asdict(self)
 
 
 class Ladder:
@@ -54,19 +56,49 @@ class Ladder:
                 torch.cuda.empty_cache()
 
     def row(self, B: int, N: int, rounds: int = 5) -> Row:
-        """Every attention at one length; the steps of ``rounds`` rounds take turns."""
-        steps, peaks = {}, {}
-        for name, attend in self.attentions.items():
-            fn = self._step(B, N, attend)
-            peaks[name] = self._peak(fn, B, N, attend)
-            if peaks[name] is not None:
-                steps[name] = fn
-        times: dict[str, list[float]] = {name: [] for name in steps}
-        for _ in range(rounds):
-            for name, fn in steps.items():
-                times[name].append(self._once_ms(fn))
+        """Every attention at one length; the first takes turns with each of the others."""
+        steps = {name: self._step(B, N, attend) for name, attend in self.attentions.items()}
+        peaks = {name: self._peak(fn, B, N, self.attentions[name]) for name, fn in steps.items()}
+        names = [name for name, peak in peaks.items() if peak is not None]
+        times: dict[str, list[float]] = {name: [] for name in names}
+        launched: list[str] = []
+        for other in names[1:] or names:
+            pair = list(dict.fromkeys((names[0], other)))
+            if not self._take_turns({name: steps[name] for name in pair}, times, rounds):
+                launched += self._alone(other, steps[other], times, rounds)
+        for name in names:
+            if not times[name]:  # no graph of it fits beside another's
+                launched += self._alone(name, steps[name], times, rounds)
         ms = {name: statistics.median(times[name]) if name in times else None for name in peaks}
-        return Row(B, N, ms, peaks)
+        return Row(B, N, ms, peaks, tuple(launched))
+
+    def _take_turns(self, steps: Mapping[str, Callable], times: dict, rounds: int) -> bool:
+        """Add ``rounds`` times of each step; False if there is no room for all their graphs."""
+        replays = {name: self._replay(fn) for name, fn in steps.items()}
+        if None in replays.values():
+            return False
+        for _ in range(rounds):
+            for name, replay in replays.items():
+                times[name].append(self._once_ms(replay))
+        return True
+
+    def _alone(self, name: str, fn: Callable, times: dict, rounds: int) -> list[str]:
+        """Add ``rounds`` times of one step; its name if it had to be launched."""
+        if self._take_turns({name: fn}, times, rounds):
+            return []
+        times[name] += [self._once_ms(fn) for _ in range(rounds)]
+        return [name]
+
+    def _replay(self, fn: Callable[[], object]) -> Callable[[], object] | None:
+        """``fn``'s work without its launches: one CUDA graph; None if there is no room for it."""
+        if self.device != "cuda":
+            return fn
+        try:
+            replay = timing.graph_of(fn)
+        except torch.cuda.OutOfMemoryError:
+            replay = fn
+        torch.cuda.empty_cache()
+        return None if replay is fn else replay
 
     def work(self, row: Row) -> float:
         """FLOPs of a step of that row."""
@@ -90,8 +122,8 @@ class Ladder:
         return sum(x.untyped_storage().nbytes() for x in kept)
 
     def _once_ms(self, fn: Callable[[], object]) -> float:
-        """Milliseconds of one step; on a GPU it is long enough to hide its launches."""
-        time.sleep(PAUSE_S)
+        """Milliseconds of one step."""
+        time.sleep(timing.PAUSE_S)
         start = time.perf_counter()
         fn()
         if self.device == "cuda":

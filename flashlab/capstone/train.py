@@ -135,10 +135,11 @@ def _train(plan: Plan, attend: Attend, name: str, progress: Progress | None) -> 
 
 
 def optimizer_of(model: GPT, rate: float) -> torch.optim.Optimizer:
-    """AdamW as GPTs are trained with; on a GPU in one kernel."""
-    fused = next(model.parameters()).is_cuda
+    """AdamW as GPTs are trained with; on a GPU in one kernel, which a CUDA graph may hold."""
+    gpu = next(model.parameters()).is_cuda
+    options = {"fused": True, "capturable": True} if gpu else {}
     return torch.optim.AdamW(
-        model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1, fused=fused
+        model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1, **options
     )
 
 
