@@ -146,6 +146,11 @@ def choose_tiles(BLOCK_D, itemsize, on_chip):
     return block_m, block_n, num_warps, num_stages
 
 
+def steps(x):
+    """Strides of x [B, H, N, D] but the last; that of a single row may be odd, and is not used."""
+    return *x.stride()[:2], x.stride(2) if x.shape[2] > 1 else STEP
+
+
 def check_inputs(q, k, v):
     """Raise a ValueError that says which of q, k, v does not fit, and what came."""
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -190,7 +195,7 @@ def tma_forward(
     if B * H * N_q * N_k * H_kv == 0:  # nothing to launch for
         lse = torch.full([B, H, N_q], float("-inf"), dtype=torch.float32, device=q.device)
         return torch.zeros_like(q), lse
-    step = STEP // q.element_size()  # o gets rows of whole steps, so that it can be described
+    step = STEP // q.element_size()  # rows of o are whole steps: TMA writes nothing smaller
     o = torch.empty([B, H, N_q, triton.cdiv(D, step) * step], dtype=q.dtype, device=q.device)
     o = o[..., :D]
     lse = torch.empty([B, H, N_q], dtype=torch.float32, device=q.device)
@@ -206,7 +211,7 @@ def tma_forward(
     block_m, block_n, num_warps, num_stages = choose_tiles(BLOCK_D, q.element_size(), on_chip)
     tma_fwd_kernel[(triton.cdiv(N_q, block_m) * B * H,)](
         q, k, v, o, lse,
-        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *o.stride()[:3],
+        *steps(q), *steps(k), *steps(v), *steps(o),
         H, H_kv, N_q, N_k,
         max(abs(scale), 1e-30),  # not 0: a hidden key's score is -inf * scale
         NEGATIVE=scale < 0,
