@@ -47,7 +47,13 @@ def dealt_from(passed: Sequence[str]) -> tuple[str, ...]:
 
 
 def draw(seed: int, slugs: Sequence[str]) -> list[Puzzle]:
-    """The set of this seed: every exercise comes once before one comes again."""
+    """The set of this seed: every exercise comes once before one comes again.
+
+    Raises:
+        ValueError: there are too few mistakes, as in the copies that classes get.
+    """
+    if sum(len(_usable(slug)) for slug in slugs) < COUNT:
+        raise ValueError("this copy of the course holds no mistakes to make broken kernels of")
     chance, puzzles = random.Random(seed), []
     used: set[tuple[str, str]] = set()
     while len(puzzles) < COUNT:

@@ -16,7 +16,17 @@ from flashlab.classroom.course import (
     find_lab,
 )
 
-IGNORED = (SECRET, "gradebook.db*", ".nbgrader.log", "submitted/", "autograded/", "feedback/")
+IGNORED = (
+    SECRET,
+    "gradebook.db*",
+    ".nbgrader.log",
+    "submitted/",
+    "autograded/",
+    "feedback/",
+    "flashlab_*/",
+    "report.html",
+    "*.csv",
+)
 CONFIG = """\
 # nbgrader's settings for this course. `flashlab class build` makes this file once; it is yours.
 from pathlib import Path
