@@ -55,11 +55,20 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A kind of sandbox, with the image of a container; ``gpu`` shows NVIDIA's devices in it."""
+    """A kind of sandbox.
+
+    Args:
+        kind: One of ``KINDS``.
+        image: Of a container.
+        gpu: Show NVIDIA's devices in it.
+        ranks: Show what exercises on several ranks need; they talk over the sandbox's own
+            loopback, which leads nowhere else.
+    """
 
     kind: str = BUBBLEWRAP
     image: str = ""
     gpu: bool = False
+    ranks: bool = False
 
     @property
     def title(self) -> str:
@@ -71,10 +80,10 @@ class Sandbox:
     def wrap(self, start: Callable[[str], list[str]], meeting: Path | None = None) -> list[str]:
         """Words that run ``start(python)`` inside."""
         if self.kind == BUBBLEWRAP:
-            view = _view()
+            view = _view(self.ranks)
             number = 64 * os.getpid() + next(_numbers) % 64
             return sandbox_bwrap.words(view, start(view.python), number, self.gpu)
-        return sandbox_container.words(self.kind, self.image, start("python"), meeting)
+        return sandbox_container.words(self.kind, self.image, start("python"), meeting, self.ranks)
 
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
@@ -113,7 +122,7 @@ class Sandbox:
 
     def _python(self, words: list[str], run: str, meeting: Path | None) -> list[str]:
         if self.kind == BUBBLEWRAP:
-            path = list(_view().path)
+            path = list(_view(self.ranks).path)
             code = START.format(path=path, words=[*words, *path], run=run)
             return self.wrap(lambda python: [python, "-I", "-S", "-B", "-c", code])
         path = f"[*sys.path, {sandbox_view.SITE!r}, {sandbox_view.COURSE!r}]"
@@ -139,8 +148,8 @@ class Sandbox:
 
 
 @functools.cache
-def _view() -> sandbox_view.View:
-    return sandbox_view.local()
+def _view(ranks: bool) -> sandbox_view.View:
+    return sandbox_view.local(ranks)
 
 
 def choose(wanted: str = "", image: str = "", gpu: bool = False) -> Sandbox:

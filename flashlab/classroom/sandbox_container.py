@@ -27,7 +27,11 @@ def program(engine: str) -> str:
 
 
 def words(
-    engine: str, image: str, command: Sequence[str], meeting: Path | None = None
+    engine: str,
+    image: str,
+    command: Sequence[str],
+    meeting: Path | None = None,
+    ranks: bool = False,
 ) -> list[str]:
     """``command`` in a container of ``image`` that is gone when the command ends."""
     scratch = f"rw,nosuid,nodev,mode=1777,size={sandbox_bwrap.SCRATCH_BYTES}"
@@ -39,7 +43,7 @@ def words(
     found += [MEMORY, "--ulimit", f"nofile={sandbox_bwrap.OPEN_FILES}", "--ulimit", "core=0"]
     for name, value in sandbox_bwrap.SETTINGS.items():
         found += ["--env", f"{name}={value}"]
-    for source, there in (*sandbox_view.packages(), *sandbox_view.course()):
+    for source, there in (*sandbox_view.packages(), *sandbox_view.course(ranks)):
         found += ["--volume", f"{source}:{there}:ro"]
     for folder in sandbox_view.HIDDEN:
         found += ["--tmpfs", f"{folder}:ro,size=4k"]

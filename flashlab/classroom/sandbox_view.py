@@ -23,6 +23,7 @@ WORKER = (
     "__init__.py loading.py hardware.py aot iocount pipeline grader/__init__.py grader/server.py "
     "grader/worker.py grader/protocol.py grader/guard.py grader/audit.py"
 ).split()
+RANKS = ("ring", "grader/ring.py")  # for exercises on several ranks alone
 HIDDEN = (f"{COURSE}/flashlab/iocount/bounds",)
 SERVER = f"{COURSE}/flashlab/grader/server.py"
 
@@ -38,9 +39,10 @@ class View:
     path: tuple[str, ...]  # sys.path inside
 
 
-def course() -> list[tuple[str, str]]:
+def course(ranks: bool = False) -> list[tuple[str, str]]:
     """The few files of the course that run beside a submission's code."""
-    return [(str(PACKAGE / part), f"{COURSE}/flashlab/{part}") for part in WORKER]
+    parts = (*WORKER, *(RANKS if ranks else ()))
+    return [(str(PACKAGE / part), f"{COURSE}/flashlab/{part}") for part in parts]
 
 
 def packages() -> list[tuple[str, str]]:
@@ -56,7 +58,7 @@ def packages() -> list[tuple[str, str]]:
     return [(source, there) for there, source in found.items()]
 
 
-def local() -> View:
+def local(ranks: bool = False) -> View:
     """The view with this machine's own Python and libraries, for a sandbox without an image."""
     python = os.path.realpath(sys.executable)
     library = os.path.dirname(os.path.realpath(os.__file__))
@@ -75,7 +77,7 @@ def local() -> View:
     empty = [p for p in _other_packages(library) if any(_inside(p, m) for m in mounts)]
     beside = [(source, there) for there, source in mounts.items()]
     path = (*_standard(library), SITE, COURSE)
-    everything = (*beside, *packages(), *course())
+    everything = (*beside, *packages(), *course(ranks))
     return View(everything, tuple(links.items()), (*empty, *HIDDEN), python, path)
 
 

@@ -93,6 +93,8 @@ def _attribute(node: ast.Attribute, names: dict[str, str]) -> str:
     if name == "handle":
         return ".handle is the interpreter's own array: a kernel works on tiles with tl"
     root = dotted(node, names).split(".")
+    if isinstance(node.ctx, ast.Store | ast.Del) and _module_like(node, names):
+        return f"{'.'.join(root)} is changed, which others use too: leave it as it is"
     if len(root) > 1 and root[0] in MODULES and _module_like(node, names):
         if name in MODULE_NAMES or (name.startswith("_") and name not in PLAIN_DUNDERS):
             return f"{'.'.join(root)} is not for an answer: use torch and triton's public names"

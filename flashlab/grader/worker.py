@@ -48,10 +48,9 @@ def prepare() -> None:
 def main(request: dict[str, Any], payload: bytearray, reply_fd: int) -> None:
     """Run one request and write its one reply frame."""
     header, arrays = Run(request, payload).reply()
-    size = sum(a.untyped_storage().nbytes() for a in arrays)
-    if size > request["reply_limit"]:
+    if sum(map(len, arrays)) > request["reply_limit"]:
         header["arrays"], arrays = [], []
-    protocol.write(reply_fd, protocol.frame(header, [protocol.storage_bytes(a) for a in arrays]))
+    protocol.write(reply_fd, protocol.frame(header, arrays))
 
 
 def serve(fd: int) -> None:
@@ -76,17 +75,17 @@ class Run:
         self.inputs = protocol.views(request["tensors"], payload, place)
         self.watch = guard.Watch(request["filename"], request["torch_allowed"], FOREIGN, fresh)
         self.launches: list[dict[str, Any]] = []
-        self.arrays: list[torch.Tensor] = []
+        self.arrays: list[bytes] = []
         self.bound: dict[str, int] = {}  # kernel argument -> address of its storage
         self.header: dict[str, Any] = {"run": request["run"], "arrays": []}
 
-    def reply(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """Run everything asked for; header and returned arrays."""
+    def reply(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Run everything asked for; header and the bytes of the returned arrays."""
         sys.stdout = sys.stderr = _Printed()
         sums = {name: _checksum(t) for name, t in self.inputs.items()}
         start = time.monotonic()
         try:
-            self._run()
+            self._run(sums)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: said which
             self.header["error"] = describe(error, self.request["filename"])
         self.header |= {
@@ -95,7 +94,6 @@ class Run:
             "copies": self.watch.copies,
             "shapes": self.watch.shapes,
             "launches": self.launches,
-            "modified": self._modified(sums),
         }
         return self.header, self.arrays
 
@@ -106,7 +104,8 @@ class Run:
         except RuntimeError:  # after an illegal access a GPU answers nothing more
             return []
 
-    def _run(self) -> None:
+    def _run(self, sums: dict[str, int]) -> None:
+        """Call and call again; under watch until the answer's tensors have become bytes."""
         request = self.request
         if self.on_cpu:  # a compiler writes files and starts programs
             audit.Audit(self.watch)
@@ -117,7 +116,6 @@ class Run:
             function = called(module, request["function"], request["harness"])
             returned, tally = self._call(function, "forward")
             self.header["returned"], arrays = contents(returned)
-            self.arrays = arrays
             self.header["arrays"] = [protocol.spec(str(i), a) for i, a in enumerate(arrays)]
             if tally is not None:
                 self.header |= self._counted(returned, tally)
@@ -127,6 +125,8 @@ class Run:
                 same = self.header.setdefault("same", [True] * len(arrays))
                 for i, (a, b) in enumerate(zip(arrays, again, strict=False)):
                     same[i] &= a.shape == b.shape and _checksum(a) == _checksum(b)
+            self.header["modified"] = self._modified(sums)
+            self.arrays = [protocol.storage_bytes(a) for a in arrays]
 
     def _call(self, function: Any, order: str) -> tuple[Any, iocount.Tally | None]:
         arguments = {
