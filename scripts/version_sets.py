@@ -25,6 +25,7 @@ COLAB = (
     "nbformat==5.11.1",
     "rich==15.0.0",
     "pytest==9.2.0",
+    "hatchling==1.33.0",  # builds the wheel that a test installs as Colab does
 )
 TRITON39 = ("triton==3.9.0",)
 CLASS_TOOLS = ("pytest", "playwright")  # what runs the tests there, at the tests' versions

@@ -15,7 +15,6 @@ from typing import Any
 from flashlab.workspace import MARKER, Workspace
 from flashlab.workspace.files import write_atomic
 
-DRIVE = Path("/content/drive")
 FOLDER = "MyDrive/flashlab-work"
 KEPT = ("kernels/*.py", "history/**/*", "progress.json", MARKER)
 OFFER = (
@@ -29,7 +28,7 @@ def keep(shell: Any, root: Path, drive: bool) -> str:
     Workspace(root).create()
     if not drive:
         return f"{OFFER}\n{_standing()}"
-    copy = mount()
+    copy = mount(root.with_name("drive"))
     brought = restore(copy, root)
     known: dict[str, float] = {}
     push(root, copy, known)
@@ -39,26 +38,26 @@ def keep(shell: Any, root: Path, drive: bool) -> str:
             push(root, copy, known)
 
         _replace_hook(shell, after_cell)
-    back = f"{brought} files of earlier work are back. " if brought else ""
+    back = f"{_answers(brought)} back. " if brought else ""
     return (
         f"{back}Your answers are copied to {copy} after each cell. To go on another day, open any "
         f"lab, tick keep_on_drive and run its set-up cell.\n{_standing()}"
     )
 
 
-def mount() -> Path:
-    """Mount Drive (Colab asks for permission) and return the folder of the copy."""
+def mount(at: Path) -> Path:
+    """Mount Drive at ``at`` (Colab asks for permission) and return the folder of the copy."""
     from google.colab import drive
 
-    drive.mount(str(DRIVE))
-    copy = DRIVE / FOLDER
+    drive.mount(str(at))
+    copy = at / FOLDER
     copy.mkdir(parents=True, exist_ok=True)
     return copy
 
 
 def restore(copy: Path, root: Path) -> int:
-    """Bring files of ``copy`` into ``root``; returns how many. Where both have one, the later one
-    counts and the other text stays in the history.
+    """Bring files of ``copy`` into ``root``; returns how many answers came. Where both have one,
+    the later one counts and the other text stays in the history.
     """
     brought = 0
     for path in _work(copy):
@@ -120,7 +119,7 @@ def load_zip(path: str | Path | None = None) -> None:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(unpacked)  # drops absolute and upward paths by itself
         Workspace(root).create()
-        print(f"{restore(unpacked, root)} answers are back. {_standing()}")
+        print(f"{_answers(restore(unpacked, root))} back. {_standing()}")
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
 
@@ -179,6 +178,10 @@ def _replace_hook(shell: Any, hook: Any) -> None:
         shell.events.unregister("post_run_cell", earlier)
     shell.events.register("post_run_cell", hook)
     shell.flashlab_after_cell = hook
+
+
+def _answers(count: int) -> str:
+    return "1 answer is" if count == 1 else f"{count} answers are"
 
 
 def _standing() -> str:
