@@ -11,6 +11,7 @@ EXAMPLES = """examples:
   flashlab doctor                        what this machine can run, and what to mend
   flashlab start flash_forward           put the stub into your workspace
   flashlab check flash_forward           grade your file
+  flashlab watch                         the same at every save, and on to the next
   flashlab check flash_forward --json    the same report as data
   flashlab hint flash_forward            open the next hint
 """
@@ -28,6 +29,7 @@ BENCHES = {
     "flash2_forward": "forward",
     "tma_forward": "forward",
     "flash2_backward": "backward",
+    "flash3_forward": "flash3",
     "split_kv_decode": "decode",
     "varlen_forward": "varlen",
     "decode_splits": "decode_splits",
@@ -94,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
     _check_arguments(
         command("check", _check, "grade your file", "flashlab check flash_forward --tier cpu")
     )
+    watch = command(
+        "watch", _watch, "check at every save, go on by itself", "flashlab watch flash_forward"
+    )
+    watch.add_argument("slug", nargs="?", help="exercise (default: the first not passed)")
     hint = command("hint", _hint, "open the next hint", "flashlab hint flash_forward --level 2")
     hint.add_argument("slug")
     hint.add_argument("--level", type=int, help="a hint by its number")
@@ -123,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     broken.add_argument("number", nargs="?", type=int, help="kernel, 1 to 8")
     broken.add_argument("letter", nargs="?", help="for name: the sentence you choose")
     broken.add_argument("--seed", type=int, help="which eight (default: those dealt last)")
+    broken.add_argument("--every", action="store_true", help="deal of all kernels, passed or not")
     bench = command("bench", _bench, "measure", "flashlab bench recorder")
     bench.add_argument("what", choices=BENCHES)
     bench.add_argument("--quick", action="store_true", help="small sizes, for a T4 or L4")
@@ -219,6 +226,12 @@ def _start(args: argparse.Namespace) -> int:
     return 0
 
 
+def _watch(args: argparse.Namespace) -> int:
+    from flashlab import watch
+
+    return watch.main(args.slug)
+
+
 def _hint(args: argparse.Namespace) -> int:
     from flashlab import learner
 
@@ -256,7 +269,9 @@ def _verify(args: argparse.Namespace) -> int:
 def _broken(args: argparse.Namespace) -> int:
     from flashlab import broken
 
-    found = broken.newest() if args.seed is None else broken.deal(args.seed)
+    if args.every and args.seed is None:
+        raise ValueError("--every deals a new set: name its --seed too")
+    found = broken.newest() if args.seed is None else broken.deal(args.seed, every=args.every)
     if args.do == "list":
         print(found)
         return 0

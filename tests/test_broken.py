@@ -51,6 +51,14 @@ def test_what_you_passed_is_dealt_and_what_is_opened_is_recorded():
     assert opened == set(bank.dealt_from(()))
 
 
+def test_all_kernels_are_dealt_when_asked_for():
+    found = broken.deal(2, every=True)
+    assert len({p.slug for p in found.puzzles}) == broken.COUNT
+    assert "flash2_backward" in found.state["slugs"]
+    assert cli.main(["broken", "--every"]) == 2
+    assert cli.main(["broken", "--every", "--seed", "2"]) == 0
+
+
 def test_nothing_that_a_learner_sees_names_the_fault(quick):
     for number, puzzle in enumerate(quick.puzzles, 1):
         seen = f"{quick!r} {quick.path(number)} {quick.show(number)}"

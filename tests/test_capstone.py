@@ -68,6 +68,18 @@ def test_several_new_rows_on_a_cache_are_bottom_right():
     torch.testing.assert_close(rest, whole[:, 15:], atol=1e-5, rtol=1e-4)
 
 
+def test_what_it_writes_is_of_its_seed_and_needs_no_cache():
+    beginning, net = some(1, 10)[0], model(longest=32)
+    written = net.write(beginning, 12, routes.course_attention, seed=1)
+    assert written.shape == (1, 22) and torch.equal(written[:, :10], beginning)
+    draw, tokens = torch.Generator().manual_seed(1), beginning
+    for _ in range(12):  # the whole sequence again for each token
+        chances = torch.softmax(net(tokens, peers.sdpa)[0][:, -1], -1)
+        tokens = torch.cat([tokens, torch.multinomial(chances, 1, generator=draw)], 1)
+    assert torch.equal(written, tokens)
+    assert not torch.equal(written, net.write(beginning, 12, peers.sdpa, seed=2))
+
+
 def test_the_start_is_near_a_uniform_guess_and_of_its_seed():
     tokens, targets = some(4, 32)
     loss = model().loss(tokens, targets, peers.sdpa)

@@ -7,8 +7,11 @@ import ipywidgets
 import pytest
 
 from flashlab import hardware
+from flashlab.bench import records
 from flashlab.viz import (
     bundle,
+    fits,
+    gpt_step,
     io_curves,
     l2_reuse,
     pipeline_timeline,
@@ -28,6 +31,8 @@ EXPLORERS = [
     pipeline_timeline.pipeline(),
     waves.waves(),
     warp_split.warp_split(),
+    fits.fits(),
+    gpt_step.gpt_step(records.load("capstone")),
 ]
 
 

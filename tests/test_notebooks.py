@@ -28,6 +28,7 @@ def notebooks(part: str) -> list:
 def run(path, tmp_path, monkeypatch, edit=lambda cell: None):
     """The notebook after a run in a workspace of its own; any error in a cell is raised."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("FLASHLAB_CAPSTONE_STEPS", "8")  # the whole training takes a minute
     ipython_config(tmp_path / "ipython" / "profile_default")
     notebook = nbformat.read(path, 4)
     for cell in notebook.cells:

@@ -20,12 +20,12 @@ MORE_LINES = 10  # that a mend may change beyond those which the mistake changed
 Progress = Callable[[int, int, str], None]
 
 
-def deal(seed: int = 1) -> "Set":
+def deal(seed: int = 1, *, every: bool = False) -> "Set":
     """The set of a seed: dealt anew, or as you left it.
 
     A broken kernel is the course's solution with one edit. Exercises that you have passed are
     dealt; while they are under four, the first others are too, which opens their solutions (your
-    progress records it).
+    progress records it). ``every`` draws from all kernels of the course in any case.
 
     Raises:
         ValueError: ``seed`` is not a whole number from 0.
@@ -36,7 +36,7 @@ def deal(seed: int = 1) -> "Set":
     folder = workspace.root / "broken" / f"seed-{seed}"
     found = Set(folder, workspace)
     if found.state is None:
-        _deal(found, seed)
+        _deal(found, seed, every)
     return found
 
 
@@ -47,9 +47,9 @@ def newest() -> "Set":
     return deal(int(times[-1][1].removeprefix("seed-")) if times else 1)
 
 
-def _deal(to: "Set", seed: int) -> None:
+def _deal(to: "Set", seed: int, every: bool) -> None:
     passed = [s for s in exercises.SYLLABUS if to.workspace.last_pass(s)]
-    slugs = dealt_from(passed)
+    slugs = dealt_from(exercises.SYLLABUS if every else passed)
     to.workspace.create()
     to.save({"seed": seed, "slugs": list(slugs), "kernels": {}})
     for puzzle in to.puzzles:
@@ -81,9 +81,13 @@ class Set:
             self._puzzles = draw(self.state["seed"], self.state["slugs"])
         return self._puzzles
 
+    def slug(self, number: int) -> str:
+        """The exercise that kernel ``number`` belongs to."""
+        return self._puzzle(number).slug
+
     def path(self, number: int) -> Path:
         """Where kernel ``number`` lies: edit it there."""
-        return self.folder / f"{number}_{self._puzzle(number).slug}.py"
+        return self.folder / f"{number}_{self.slug(number)}.py"
 
     def _puzzle(self, number: int) -> Puzzle:
         if number not in range(1, COUNT + 1):

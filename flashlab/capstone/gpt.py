@@ -134,15 +134,18 @@ class GPT(nn.Module):
         return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
     @torch.no_grad()
-    def write(self, tokens: Tensor, count: int, attend: Attend) -> Tensor:
-        """``count`` more tokens, each the likeliest: one row of queries a step, and a cache.
+    def write(self, tokens: Tensor, count: int, attend: Attend, seed: int = 0) -> Tensor:
+        """``count`` more tokens, drawn one by one: a row of queries a step, and a cache.
 
         Args:
             tokens: [B, N], the beginning; N + count is at most ``size.longest``.
         """
+        draw = torch.Generator(tokens.device).manual_seed(seed)
         scores, past = self(tokens, attend)
-        for _ in range(count):
-            following = scores[:, -1:].argmax(-1)  # [B, 1]
+        for n in range(count):
+            chances = torch.softmax(scores[:, -1].float(), -1)  # [B, vocabulary]
+            following = torch.multinomial(chances, 1, generator=draw)  # [B, 1]
             tokens = torch.cat([tokens, following], dim=1)
-            scores, past = self(following, attend, past)
+            if n + 1 < count:
+                scores, past = self(following, attend, past)
         return tokens

@@ -81,7 +81,7 @@ def _caption(found: dict[str, float | None], what: str) -> str:
             told.append(f"{NAMES[name]} does not fit")
         else:
             told.append(f"{NAMES[name]} has {value / ours:.2f} times this course's {what}")
-    return ", ".join(told).capitalize().replace("sdpa", "SDPA").replace("Sdpa", "SDPA") + "."
+    return ", ".join(told) + "."
 
 
 def gpt_step(record: dict[str, Any]) -> Explorer:

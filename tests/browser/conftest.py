@@ -61,6 +61,7 @@ def lab_url(lab_workspace: Path) -> Iterator[str]:
         pytest.fail("browser tests: " + HOW)
     env = {**os.environ, "HOME": str(lab_workspace.parent), "FLASHLAB_WORK": str(lab_workspace)}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    env["FLASHLAB_CAPSTONE_STEPS"] = "8"  # the whole training takes a minute
     command = [sys.executable, "-m", "flashlab", "lab", "--no-browser", "--port", "8931"]
     lab = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     try:
