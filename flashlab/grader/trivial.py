@@ -8,6 +8,7 @@ import torch
 from flashlab import numerics
 from flashlab.exercise import Exercise
 from flashlab.grader import trials
+from flashlab.reference.fp8 import per_row
 
 
 def trivial_answers(exercise: Exercise) -> Iterator[tuple[str, str, float]]:
@@ -30,6 +31,9 @@ def trivial(arguments: Mapping[str, Any], first: torch.Tensor) -> dict[str, torc
     """Answers for the first output: zeros, and for attention the mean of V and V[0]."""
     answers = {"zeros": torch.zeros_like(first)}
     v = arguments.get("v")
+    if "v8" in arguments:  # FP8: what the numbers stand for
+        v8, scale = arguments["v8"], arguments["v_scale"]
+        v = v8.double() * per_row(scale.double(), arguments["block_rows"], v8.shape[2])
     if isinstance(v, torch.Tensor) and v.dim() == first.dim() == 4 and v.shape[2]:
         groups = first.shape[1] // v.shape[1]
         v = v.double().repeat_interleave(groups, 1)
