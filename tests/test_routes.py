@@ -1,6 +1,8 @@
 """``flashlab.attention``: which kernels take which call, whose they are, and what is refused."""
 
 import math
+from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -161,6 +163,39 @@ def test_earlier_kernels_of_yours_come_before_the_courses_later_ones():
     )
     grouped = routes.call_of(*(x.requires_grad_() for x in inputs(1, 2, 8, 8, 16, H_kv=1)))
     assert "flash2" in routes.plan(grouped).whose[0]
+
+
+HOPPER = routes.Call(256, 64, torch.bfloat16, False, True, False, False, True)
+
+
+@pytest.mark.skipif(
+    not sources.solution_path("flash3_forward").is_file()
+    or find_spec("flashlab.worked.flash3_backward") is None,
+    reason="this copy of the course has no kernels for Hopper",
+)
+def test_hopper_takes_its_own_kernels_where_they_fit():
+    assert [w.split(":")[0] for w in routes.plan(HOPPER).whose] == [
+        "flash3_forward",
+        "flash3_backward",
+    ]
+    for change in ({"D": 32}, {"dtype": torch.float32}, {"hopper": False}):
+        assert "flash2" in routes.plan(replace(HOPPER, **change)).whose[0]
+    passes("flash2_backward")
+    assert routes.plan(HOPPER).whose[1] == "flash2_backward: your own", "your own comes first"
+    assert "flash3_backward" in routes.plan(HOPPER, own=False).whose[1]
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("layout", ["dense", "odd strides"])
+def test_gradients_on_hopper(layout):
+    q, k, v = (x.cuda() for x in inputs(1, 4, 200, 300, 64, torch.bfloat16, H_kv=2))
+    if layout != "dense":  # TMA cannot describe rows 65 apart
+        q, k, v = (torch.nn.functional.pad(x, (0, 1))[..., :64] for x in (q, k, v))
+    assert routes.call_of(q, k, v).hopper == (layout == "dense")
+    findings = autograd.check_gradients(
+        routes.course_attention, q, k, v, torch.randn_like(q), causal=True
+    )
+    assert all(f.status == "pass" for f in findings), [f.sentence for f in findings]
 
 
 def test_the_course_alone_when_told():

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from flashlab.autograd import FlashAttention
+from flashlab.reference.described import check_described
 from flashlab.routes.contract import check, refuse_masks
 from flashlab.routes.table import Call, Plan, plan
 
@@ -117,9 +118,19 @@ def call_of(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0) -> Call:
             "torch.no_grad() with dropout_p=0.0, or train on padded tensors"
         )
     hopper = q.is_cuda and torch.cuda.get_device_capability(q.device)[0] == 9
+    hopper = hopper and not jagged and _described(q, k, v)
     grouped = k.shape[1] != q.shape[1]
     N_q = 0 if jagged else q.shape[2]
     return Call(N_q, q.shape[3], q.dtype, grouped, asked, dropout_p > 0, jagged, hopper)
+
+
+def _described(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether TMA, which copies tiles on a Hopper GPU, can describe all three."""
+    try:
+        check_described(q=q, k=k, v=v)
+    except ValueError:
+        return False
+    return True
 
 
 _said: set[str] = set()

@@ -5,6 +5,8 @@ that is a learner's own runs, else the first that the course has.
 """
 
 import functools
+import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,7 +28,7 @@ class Call:
     gradient: bool
     dropout: bool
     jagged: bool
-    hopper: bool
+    hopper: bool  # on such a GPU, and laid out as its TMA copies want it
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,20 @@ class Piece:
         parts: (exercise, function in its file), each.
         fits: Which calls it takes.
         join: Makes one function of those of ``parts``.
+        worked: ``module:function`` of a kernel that the course alone has; then no parts.
     """
 
     parts: tuple[tuple[str, str], ...]
     fits: Callable[[Call], bool] = lambda call: True
     join: Callable[..., Callable] = lambda function: function
+    worked: str = ""
 
     def functions(self, own: bool) -> Callable | None:
         """The learner's (all parts passed) or the course's; None where there is none."""
+        if self.worked:
+            module, _, name = self.worked.partition(":")
+            there = not own and importlib.util.find_spec(module)
+            return getattr(importlib.import_module(module), name) if there else None
         if own:
             found = [kernels.passed_function(*part) for part in self.parts]
             return self.join(*found) if None not in found else None
@@ -55,6 +63,8 @@ class Piece:
     @property
     def name(self) -> str:
         """Its exercises, for a sentence."""
+        if self.worked:
+            return self.worked.partition(":")[2]
         return ", ".join(dict.fromkeys(slug for slug, _ in self.parts))
 
 
@@ -119,6 +129,7 @@ ROUTES = (
             _one("flash_forward", fits=_ungrouped),
         ),
         (
+            Piece((), _hopper, worked="flashlab.worked.flash3_backward:flash3_backward"),
             _one("flash2_backward"),
             Piece(tuple((slug, slug) for slug in _LAB06), _ungrouped, in_three),
         ),
@@ -165,7 +176,9 @@ def _pick(pieces: tuple[Piece, ...], call: Call, own: bool) -> tuple[Callable, s
         for piece in fitting:
             if function := piece.functions(mine):
                 whose = "your own" if mine else "the course's solution"
-                if own and not mine:
+                if piece.worked:
+                    whose = "a kernel of the course that is no exercise"
+                elif own and not mine:
                     whose += ", since no text of yours has passed yet"
                 return function, f"{piece.name}: {whose}"
     raise KeyError(f"this copy of the course has no solution of {fitting[0].name}")
