@@ -18,7 +18,7 @@ LAYERS = {
         workspace""",
     "course": "bench broken capstone claims exercises grader reproduce",
     "front": """__init__ __main__ authoring classroom cli colab doctor home lab learner notebook
-        quizzes render viz website""",
+        quizzes render viz watch website""",
 }
 FLOORS = ("core", "course", "front")
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}

@@ -86,6 +86,16 @@ def names() -> list[str]:
     return sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(chapters.__path__))
 
 
+def of_chapter(number: str) -> list[str]:
+    """Names of the quizzes of a chapter, such as ``"04"``; their files say whose they are."""
+    found = []
+    for name in names():
+        module = importlib.import_module(f"{chapters.__name__}.{name.replace('-', '_')}")
+        if (module.__doc__ or "").startswith(f"Chapter {number}:"):
+            found.append(name)
+    return found
+
+
 def quiz(name: str) -> Quiz:
     """The quiz of a chapter: display it, or answer by ``quiz(name).answer(1, 2.1e6)``.
 
