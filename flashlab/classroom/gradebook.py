@@ -19,6 +19,8 @@ def write_scores(course: Course, lab: str, graded: Sequence[Graded]) -> list[str
     """
     try:
         from nbgrader.api import Gradebook, MissingEntry
+
+        from flashlab.classroom import late_days
     except ImportError:
         return [INSTALL]
     path = course.dir / DATABASE
@@ -33,6 +35,7 @@ def write_scores(course: Course, lab: str, graded: Sequence[Graded]) -> list[str
         for one in graded:
             if one.submission.there:
                 said += _submission(book, lab, one)
+                late_days.settle(book, course, lab, one.submission.student)
         book.db.commit()
     return said
 
@@ -41,7 +44,8 @@ def _submission(book, lab: str, one: Graded) -> list[str]:
     """The scores of one submission; cells that the gradebook lacks are named."""
     student = one.submission.student
     book.update_or_create_student(student)
-    book.update_or_create_submission(lab, student)
+    when = {"timestamp": one.submission.when} if one.submission.when else {}
+    book.update_or_create_submission(lab, student, **when)
     said = []
     for mark in one.marks:
         if mark.points is None:

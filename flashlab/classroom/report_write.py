@@ -9,7 +9,7 @@ from flashlab.classroom import report_class, report_csv, report_feedback
 from flashlab.classroom.course import Course
 from flashlab.classroom.report_class import LabReport
 
-FEEDBACK, CLASS_PAGE, TABLE = "flashlab_feedback", "report.html", "grades.csv"
+FEEDBACK, CLASS_PAGE, TABLE = "flashlab_feedback", "report.html", "marks.csv"
 
 
 def write(course: Course, labs: Sequence[LabReport]) -> list[Path]:
