@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from flashlab import hardware
 from flashlab.exercise import Case, Exercise
 from flashlab.grader import cpu, pool, protocol, sentences, trials, verdict
 from flashlab.grader.cpu import Answer
@@ -26,14 +27,16 @@ REPEATS = 3  # calls after the first one, on the same inputs
 CUDA_ERRORS = ("CUDA error", "CUDA out of memory", "an illegal memory access", "AcceleratorError")
 RANKS = 2  # GPUs that cases with ranks need at least
 FABRIC = ("NCCL_", "NVSHMEM_", "TORCH_NCCL_", "TORCH_SYMM_MEM_")  # how GPUs may talk: kept
-ILLEGAL = ("illegal memory access", "misaligned address", "unspecified launch failure")
+ILLEGAL = ("illegal memory access", "misaligned address", "unspecified launch failure",
+           "illegal instruction")  # fmt: skip
 
 
-def available(ranks: bool = False) -> str:
+def available(ranks: bool = False, archs: Sequence[int] = ()) -> str:
     """Empty if kernels can be compiled and run here, else why not, in one sentence.
 
     Args:
         ranks: Several GPUs are needed, one for each rank.
+        archs: The only compute capabilities that will do; empty: any.
     """
     if ranks and torch.cuda.device_count() < RANKS:
         return f"run over NCCL: it needs {RANKS} NVIDIA GPUs or more"
@@ -41,6 +44,10 @@ def available(ranks: bool = False) -> str:
         return "compiled run: no NVIDIA GPU on this machine"
     if torch.cuda.get_device_capability() < (7, 5):
         return "compiled run: the GPU is older than sm_75, which Triton does not compile for"
+    major, minor = torch.cuda.get_device_capability()
+    if archs and 10 * major + minor not in archs:
+        needed = " or ".join(hardware.EXAMPLES.get(a, f"sm_{a}") for a in archs)
+        return f"compiled run: the kernel is written for {needed}, this GPU is sm_{major}{minor}"
     return ""
 
 

@@ -1,0 +1,100 @@
+"""Attention's gradients in Gluon: compiles for sm_90 anywhere; on Hopper equal to fp64."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from flashlab import aot, exercises
+from flashlab.exercise import Case
+from flashlab.numerics import compare, limits
+from flashlab.reference.backward import flash2_backward
+from flashlab.worked import flash3_backward as worked
+from flashlab.worked import flash3_backward_dq as dq_pass
+from flashlab.worked.flash3_backward import flash3_backward
+
+EXERCISE = exercises.get("flash2_backward")
+NAMES = ("dq", "dk", "dv")
+MORE = (  # longer than a program's share, several tiles round the ring of slots
+    {"B": 2, "H": 4, "H_kv": 2, "N_q": 700, "N_k": 900, "causal": True},
+    {"B": 1, "H": 2, "N_q": 900, "N_k": 517},
+    {"B": 1, "H": 2, "N_q": 900, "N_k": 300, "causal": True},
+    {"B": 1, "H": 6, "H_kv": 2, "N_q": 512, "N_k": 512},
+)
+
+
+def inspect(module, call):
+    path = Path(module.__file__)
+    return {row.kernel: row for row in aot.inspect(path.read_text(), str(path), call, (90,))}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("D", [64, 128])
+def test_compiles_for_hopper_without_one(D: int) -> None:
+    x, lse = torch.zeros(1, 1, 1024, D, dtype=torch.float16), torch.zeros(1, 1, 1024)
+    rows = inspect(worked, lambda m: m.flash3_backward(x, x, x, x, lse, x))
+    rows |= inspect(
+        dq_pass, lambda m: m.flash3_dq(x, x, x, x, lse[0], lse[0], causal=True, scale=1.0)
+    )
+    assert {"flash3_backward_kernel", "flash3_dq_kernel"} <= set(rows)
+    for name, row in rows.items():
+        assert row.ok, row.sentence
+        if name.startswith("flash3"):
+            assert row.counts["wgmma"] and row.counts["tma"] and row.counts["setmaxnreg"]
+            assert row.spill_bytes <= 80 and not any("serial" in note for note in row.notes)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"q": torch.zeros(1, 2, 8, 32, dtype=torch.float16)}, "D 64 or 128"),
+        ({"q": torch.zeros(1, 2, 8, 64)}, "float16 or bfloat16"),
+        ({"k": torch.zeros(1, 3, 8, 64, dtype=torch.float16)}, "divisor of 2"),
+        ({"do": torch.zeros(1, 2, 9, 64, dtype=torch.float16)}, "do must have shape"),
+        ({"v": torch.zeros(1, 2, 8, 64)}, "v must be torch.float16"),
+        ({"lse": torch.zeros(1, 2, 8, dtype=torch.float16)}, "lse must be float32"),
+    ],
+    ids=["D", "dtype", "heads", "shape", "mixed", "lse"],
+)
+def test_what_it_cannot_take_is_said(change: Mapping, said: str) -> None:
+    x = torch.zeros(1, 2, 8, 64, dtype=torch.float16)
+    inputs = {"q": x, "k": x, "v": x, "o": x, "lse": torch.zeros(1, 2, 8), "do": x} | change
+    with pytest.raises(ValueError, match=said):
+        flash3_backward(**inputs)
+
+
+def test_sizes_of_zero_need_no_gpu() -> None:
+    x, none = torch.ones(1, 2, 8, 64).half(), torch.ones(1, 2, 0, 64).half()
+    dq, dk, dv = flash3_backward(x, none, none, x, torch.zeros(1, 2, 8), x)
+    assert not dq.any() and dk.shape == dv.shape == none.shape
+
+
+def sizes_of(case: Case, D: int) -> dict:
+    return dict(case.sizes(EXERCISE.tiles(case.pairs[0]))) | {"D": D}
+
+
+SIZES = [(case.name, lambda D, c=case: sizes_of(c, D)) for case in EXERCISE.cases] + [
+    (f"more-{i}", lambda D, s=sizes: s | {"D": D}) for i, sizes in enumerate(MORE)
+]
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("deterministic", [False, True], ids=["added", "deterministic"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize(("name", "sizes"), SIZES, ids=[name for name, _ in SIZES])
+def test_gradients_equal_fp64_on_hopper(name, sizes, D, dtype, deterministic) -> None:
+    inputs = EXERCISE.make_inputs(sizes(D), dtype, torch.Generator().manual_seed(3))
+    reference = {n: x.double() if isinstance(x, torch.Tensor) else x for n, x in inputs.items()}
+    wanted = dict(zip(NAMES, flash2_backward(**reference), strict=True))
+    budget = limits(wanted, EXERCISE.honest(inputs), inputs, dtype)
+    on_gpu = {n: x.cuda() if isinstance(x, torch.Tensor) else x for n, x in inputs.items()}
+    got = flash3_backward(**on_gpu, deterministic=deterministic)
+    again = flash3_backward(**on_gpu, deterministic=deterministic)
+    for finding in compare(dict(zip(NAMES, got, strict=True)), wanted, budget):
+        assert finding.status == "pass", finding.sentence
+    assert torch.equal(got[1], again[1]) and torch.equal(got[2], again[2])
+    if deterministic:
+        assert torch.equal(got[0], again[0])
