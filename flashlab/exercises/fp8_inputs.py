@@ -18,7 +18,7 @@ def outliers(x: Tensor, generator: torch.Generator) -> Tensor:
     chosen = torch.rand(x.shape, generator=generator) < SHARE
     if x.numel():
         chosen.view(-1)[x.numel() // 3] = True
-    return x + OUTLIER * torch.randn(x.shape, generator=generator) * chosen
+    return x + OUTLIER * torch.randn(x.shape, generator=generator, dtype=x.dtype) * chosen
 
 
 def rotation_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> dict:

@@ -7,7 +7,7 @@ import importlib
 
 from flashlab.reproduce.table import Row, Table
 
-TABLES = ("fa3-ablation",)
+TABLES = ("fa3-ablation", "fa3-fp8-error")
 
 __all__ = ["TABLES", "Row", "Table", "make"]
 
