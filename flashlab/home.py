@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import device
+from flashlab.quizzes import Quiz, session
 from flashlab.workspace import Workspace
 
+NEWER = ".new"  # a stem's end, see ``lab.files``
 ADVICE = {
     "cpu": "Every lab is graded on this machine by running its kernels on the CPU. "
     "Speed is measured only where there is an NVIDIA GPU of sm_80 or newer.",
@@ -29,6 +31,7 @@ STYLE = """<style>
 .fl-home table td, .fl-home table th { text-align: left !important; vertical-align: top;
   padding: .35em .8em .35em 0; border-bottom: 1px solid rgba(128,128,128,.35);
   white-space: normal; line-height: 1.7; }
+.fl-home progress { width: 14em; height: 1em; vertical-align: middle; accent-color: #2a9d8f; }
 .fl-home .fl-quiet { opacity: .75; }
 .fl-home code { background: rgba(128,128,128,.18); padding: 0 .25em; border-radius: .2em; }
 </style>"""
@@ -43,6 +46,7 @@ class Chapter:
     chapter: str = ""
     lab: str = ""
     exercises: list[dict[str, Any]] = field(default_factory=list)
+    quizzes: list[Quiz] = field(default_factory=list)
 
 
 def show() -> None:
@@ -64,12 +68,13 @@ def page(root: Path) -> str:
         [
             STYLE,
             '<div class="fl-home"><h1>Understand FlashAttention by writing it</h1>',
-            f"<p><b>{passed} of {len(rows)}</b> exercises passed. This machine: tier ",
+            f'<p><progress max="{len(rows)}" value="{passed}" aria-label="exercises passed">',
+            f"</progress> <b>{passed} of {len(rows)}</b> exercises passed. This machine: tier ",
             f"<b>{found.tier}</b> ({escape(found.name)}). ",
             f"{escape(found.note or ADVICE[found.tier])}</p>",
             _next_step(plan, rows),
             "<table><thead><tr><th></th><th>Chapter</th><th>Lab</th><th>Exercises</th>",
-            "<th>You</th></tr></thead><tbody>",
+            "<th>You</th><th>Quiz</th></tr></thead><tbody>",
             *[_table_row(chapter) for chapter in plan],
             "</tbody></table>",
             '<p class="fl-quiet">Read the chapter, then do its lab. Your answers are the files ',
@@ -85,11 +90,15 @@ def _chapters(root: Path, rows: list[dict[str, Any]]) -> list[Chapter]:
     plan: dict[str, Chapter] = {}
     for kind in ("chapters", "labs"):
         for path in sorted((root / kind).glob("[0-9][0-9]_*.ipynb")):
+            if path.stem.endswith(NEWER):  # the course's text beside one's own
+                continue
             chapter = plan.setdefault(path.name[:2], Chapter(path.name[:2]))
             setattr(chapter, kind.removesuffix("s"), f"{kind}/{path.name}")
             chapter.title = chapter.title or title(path)
     for row in rows:
         plan.setdefault(row["chapter"], Chapter(row["chapter"])).exercises.append(row)
+    for number, chapter in plan.items():
+        chapter.quizzes = [session.quiz(name) for name in session.of_chapter(number)]
     return [plan[number] for number in sorted(plan)]
 
 
@@ -128,7 +137,8 @@ def _table_row(chapter: Chapter) -> str:
     title = _link(chapter.chapter, chapter.title) or escape(chapter.title)
     names = "<br>".join(f"<code>{row['slug']}</code>" for row in chapter.exercises)
     status = "<br>".join(map(_status, chapter.exercises))
-    cells = [chapter.number, title, _link(chapter.lab, "lab"), names, status]
+    quiz = "<br>".join(f"{len(q.right())} of {len(q.questions)} right" for q in chapter.quizzes)
+    cells = [chapter.number, title, _link(chapter.lab, "lab"), names, status, quiz]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from flashlab import device, exercises, home
+from flashlab import device, exercises, home, quizzes
 from flashlab.workspace import Workspace
 
 
@@ -47,6 +47,28 @@ def test_progress_and_hints_are_shown(root):
     page = home.page(root)
     assert "✓ passed, 92.5 points (cpu), 2 hints opened" in page
     assert f"<b>1 of {len(exercises.SYLLABUS)}</b> exercises passed" in page
+
+
+def test_quiz_scores_stand_in_the_row_of_their_chapter(root):
+    quiz = quizzes.quiz("flash-forward")
+    rows = [row for row in home.page(root).split("<tr>") if "<td>04</td>" in row]
+    assert f"<td>0 of {len(quiz.questions)} right</td>" in rows[0]
+    quiz.answer(1, quiz.questions[0].answer())
+    rows = [row for row in home.page(root).split("<tr>") if "<td>04</td>" in row]
+    assert f"<td>1 of {len(quiz.questions)} right</td>" in rows[0]
+
+
+def test_a_bar_shows_what_is_passed(root):
+    bar = f'<progress max="{len(exercises.SYLLABUS)}" value="%d" aria-label="exercises passed">'
+    assert bar % 0 in home.page(root)
+    Workspace.current().record_check(exercises.SYLLABUS[0], "hash", "pass", 100.0, "cpu")
+    assert bar % 1 in home.page(root)
+
+
+def test_a_newer_text_beside_ones_own_does_not_take_its_place(root):
+    (root / "labs" / "00_first.new.ipynb").write_text("{}")
+    page = home.page(root)
+    assert "labs/00_first.ipynb" in page and "new.ipynb" not in page
 
 
 def test_an_exercise_without_a_notebook_is_started_by_the_command(root, monkeypatch):

@@ -58,18 +58,27 @@ def test_a_copy_that_was_only_run_is_renewed(course, root):
     assert (root / "labs/00_start.ipynb").read_text() == _notebook("second version")
 
 
-def test_a_changed_copy_is_never_overwritten(course, root):
+def test_a_changed_copy_gets_the_newer_one_beside_it(course, root):
+    mine, newer = root / "labs/00_start.ipynb", root / "labs/00_start.new.ipynb"
     files.lay_out(root)
-    (root / "labs/00_start.ipynb").write_text(_notebook("my answer"))
+    mine.write_text(_notebook("my answer"))
     assert files.lay_out(root) == []
-    (course / "labs/00_start.ipynb").write_text(_notebook("second version"))
-    for _ in range(2):
+    for version in ("second version", "third version"):
+        (course / "labs/00_start.ipynb").write_text(_notebook(version))
         (notice,) = files.lay_out(root)
-        assert "labs/00_start.ipynb is newer in the course" in notice
-        assert (root / "labs/00_start.ipynb").read_text() == _notebook("my answer")
-    (root / "labs/00_start.ipynb").rename(root / "labs/mine.ipynb")
+        assert "the new one is labs/00_start.new.ipynb" in notice
+        assert files.lay_out(root) == []
+        assert mine.read_text() == _notebook("my answer")
+        assert newer.read_text() == _notebook(version)
+    newer.write_text(_notebook("mine too"))
+    (course / "labs/00_start.ipynb").write_text(_notebook("fourth version"))
+    (notice,) = files.lay_out(root)
+    assert "both have changes of yours" in notice
+    assert (mine.read_text(), newer.read_text()) == (_notebook("my answer"), _notebook("mine too"))
+    newer.unlink()
+    mine.rename(root / "labs/mine.ipynb")
     assert files.lay_out(root) == []
-    assert (root / "labs/00_start.ipynb").read_text() == _notebook("second version")
+    assert mine.read_text() == _notebook("fourth version")
 
 
 def test_a_changed_copy_survives_a_lost_record(course, root):

@@ -98,7 +98,9 @@ def fingerprint(path: Path) -> str:
 
 
 def _copy_notebooks(root: Path, record: Path) -> list[str]:
-    """Copy new notebooks, renew copies that nobody changed, leave the others and say so."""
+    """Copy new notebooks, renew copies that nobody changed; a newer text of one that somebody
+    changed lies beside it under the name of ``beside``. Nothing that a person typed is lost.
+    """
     try:
         copied = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -106,19 +108,40 @@ def _copy_notebooks(root: Path, record: Path) -> list[str]:
     notices = []
     for source in _notebooks():
         name = f"{source.parent.name}/{source.name}"
-        mine, new = root / name, fingerprint(source)
-        held, base = fingerprint(mine), copied.get(name)
-        if not mine.exists() or (held == base and held != new):
-            write_atomic(mine, source.read_bytes())
+        new, base = fingerprint(source), copied.get(name)
+        held = fingerprint(root / name)
+        if not (root / name).exists() or (held == base and held != new):
+            write_atomic(root / name, source.read_bytes())
         elif held != new and base != new:
-            notices.append(
-                f"{name} is newer in the course, and yours has changes, so yours is kept: rename "
-                "yours and start again to get the new one beside it."
-            )
+            notices += _lay_beside(root, name, source, copied)
             continue
         copied[name] = new
     _write(record, json.dumps(copied, indent=1))
     return notices
+
+
+def beside(name: str) -> str:
+    """Where the course's newer text of a changed notebook lies: ``labs/03_x.new.ipynb``."""
+    return f"{name.removesuffix('.ipynb')}{home.NEWER}.ipynb"
+
+
+def _lay_beside(root: Path, name: str, source: Path, copied: dict[str, str]) -> list[str]:
+    """Write the newer text beside a changed notebook, unless it lies there or was changed too."""
+    target, new = beside(name), fingerprint(source)
+    held = fingerprint(root / target)
+    if held == new:
+        return []
+    if (root / target).exists() and held != copied.get(target):
+        return [
+            f"{name} is newer in the course. Yours and {target} both have changes of yours, so "
+            f"both are kept: rename {target} and start again to get the new one."
+        ]
+    write_atomic(root / target, source.read_bytes())
+    copied[target] = new
+    return [
+        f"{name} is newer in the course, and yours has changes: yours is kept, and the new one is "
+        f"{target}. Your answers are in kernels/, so both notebooks find them."
+    ]
 
 
 def _notebooks() -> list[Path]:

@@ -7,15 +7,21 @@ import pytest
 from playwright.sync_api import expect
 
 from flashlab import exercises, sources
+from flashlab.workspace import Workspace
 
 LABS = [
-    ("labs/00_start_here.ipynb", "vector_scale", "store-unmasked"),
+    pytest.param(
+        *("labs/00_start_here.ipynb", "vector_scale", "store-unmasked"), marks=pytest.mark.slow
+    ),
+    ("labs/03_online_softmax.ipynb", "online_softmax", "padded-with-zero"),
     ("labs/04_flash_forward.ipynb", "flash_forward", "output-not-rescaled"),
 ]
 PICTURES = {"flash_forward": ("bytes-count", "tiles-visited")}  # of the learner's own kernel
 
 
-@pytest.mark.parametrize(("notebook", "slug", "mistake"), LABS, ids=[row[1] for row in LABS])
+@pytest.mark.parametrize(
+    ("notebook", "slug", "mistake"), LABS, ids=["vector_scale", "online_softmax", "flash_forward"]
+)
 def test_stub_then_wrong_then_right_then_restart(lab, lab_workspace, notebook, slug, mistake):
     prefix = slug.replace("_", "-")
     stub, check = f"{prefix}-stub", f"{prefix}-check"
@@ -24,6 +30,7 @@ def test_stub_then_wrong_then_right_then_restart(lab, lab_workspace, notebook, s
     right = sources.without_markers(sources.solution_text(slug))
     wrong_by = next(m for m in exercise.mistakes if m.slug == mistake)
     wrong = sources.mutant(sources.solution_text(slug), wrong_by)
+    passed_before = _passed(lab_workspace)
     lab.open(notebook)
     for cell_id in _code_before(lab_workspace / notebook, stub):
         lab.run(cell_id)
@@ -38,6 +45,10 @@ def test_stub_then_wrong_then_right_then_restart(lab, lab_workspace, notebook, s
     report = lab.run(check)
     expect(report).to_contain_text(re.compile(rf"FAIL\s*{slug}\s*{wrong_by.expect}"))
     lab.screenshot(f"{prefix}-2-wrong", report)
+
+    lab.write(check, f'flashlab.hint("{slug}")')
+    expect(lab.run(check)).to_contain_text("Hint 1 of")
+    lab.write(check, f'flashlab.check("{slug}")')
 
     lab.write(stub, f"%%fill {slug}\n{right}")
     lab.run(stub)
@@ -60,8 +71,18 @@ def test_stub_then_wrong_then_right_then_restart(lab, lab_workspace, notebook, s
     assert wrong in kept
 
     lab.open("home.ipynb")
-    expect(lab.run("course-home")).to_contain_text("✓ passed")
+    page = lab.run("course-home")
+    expect(page).to_contain_text("✓ passed")
+    done = page.get_by_role("progressbar", name="exercises passed")
+    assert int(done.get_attribute("value")) == passed_before + 1
+    expect(page).to_contain_text("1 hint opened")
     lab.screenshot(f"{prefix}-4-home")
+
+
+def _passed(workspace):
+    """How many exercises have passed."""
+    rows = Workspace(workspace).progress().values()
+    return sum(row["status"] == "pass" for row in rows)
 
 
 def _code_before(path, stop):
