@@ -17,6 +17,7 @@ from flashlab.classroom import grade_job
 
 JOB_SECONDS = 900.0  # after which a worker counts as lost
 MOST_LOSSES = 2  # on one job; then it is put aside
+COMMAND = [sys.executable, "-P", "-m", "flashlab.classroom.grade_worker"]
 Job = Mapping[str, Any]
 
 
@@ -28,7 +29,7 @@ class Worker:
         environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(p) for p in sys.path if p)
         with open(log, "ab") as said:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "flashlab.classroom.grade_worker"],
+                COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,

@@ -44,8 +44,7 @@ def _submission(book, lab: str, one: Graded) -> list[str]:
     """The scores of one submission; cells that the gradebook lacks are named."""
     student = one.submission.student
     book.update_or_create_student(student)
-    when = {"timestamp": one.submission.when} if one.submission.when else {}
-    book.update_or_create_submission(lab, student, **when)
+    book.update_or_create_submission(lab, student)
     said = []
     for mark in one.marks:
         if mark.points is None:
