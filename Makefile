@@ -44,6 +44,9 @@ site: setup-test ## build the course as a static site in build/site/html
 classroom: ## make the environment of an instructor in .venv-class (docs/instructors.md)
 	@$(BOOT) scripts/class_env.py
 
+site-test: site ## test the built site in a browser
+	@$(PY) -m pytest -q tests/website
+
 clean: ## remove environments and caches; never work/
 	rm -rf .venv .venv-class .venv-colab .venv-site .venv-triton39 dist build .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './work/*' -prune -exec rm -rf {} +
