@@ -15,6 +15,8 @@ from flashlab.viz import (
     io_curves,
     l2_reuse,
     pipeline_timeline,
+    ring_link,
+    ring_work,
     score_budget,
     sparse_pattern,
     warp_split,
@@ -33,6 +35,8 @@ EXPLORERS = [
     warp_split.warp_split(),
     fits.fits(),
     gpt_step.gpt_step(records.load("capstone")),
+    ring_link.link_explorer(),
+    ring_work.work_explorer(),
 ]
 
 

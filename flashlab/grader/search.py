@@ -55,7 +55,8 @@ class Search:
 
     def one(self) -> Diagnosis | None:
         """The one mistake, or class of equal ones, that explains every failing run."""
-        table = self._screen([(m,) for m in self.mistakes if self._fits(m)])
+        fitting: list[Edits] = [(m,) for m in self.mistakes if self._fits(m)]
+        table = self._screen(sorted(fitting, key=self._unlike))  # time may run out
         found = self._full(table)
         return self._named(found, len(self.failing)) if found else None
 
@@ -201,10 +202,15 @@ class Search:
         """
         if not self.text:
             return 0, 0.0
+        mutant = (self.bank.text(edits) or "").split()
+        alike = SequenceMatcher(None, mutant, self.words, False).ratio()
+        return self._unlike(edits), -alike
+
+    def _unlike(self, edits: Edits) -> int:
+        """0 where the text holds what the edits write and not what they replace, up to 2."""
         written = all(_squeezed(m.new) in self.text for m in edits if m.new.strip())
         removed = all(_squeezed(m.old) not in self.text for m in edits)
-        mutant = (self.bank.text(edits) or "").split()
-        return 2 - written - removed, -SequenceMatcher(None, mutant, self.words, False).ratio()
+        return 2 - written - removed
 
     def _consistent(self, edits: Edits) -> bool:
         """Whether a mutant passes what the learner's text passed."""

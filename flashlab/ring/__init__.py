@@ -6,7 +6,8 @@ answer: which rank computes what is the exercise's business.
 
 from flashlab.ring.errors import RankError
 from flashlab.ring.launch import Member, run
+from flashlab.ring.requests import Requests
 from flashlab.ring.shards import gather, shard
 from flashlab.ring.shared import shared
 
-__all__ = ["Member", "RankError", "gather", "run", "shard", "shared"]
+__all__ = ["Member", "RankError", "Requests", "gather", "run", "shard", "shared"]

@@ -135,13 +135,14 @@ def _lost(rank: Rank) -> bool:
 
 def _stuck(working: list[Rank], silent: list[Rank], seconds: float, filename: str) -> RankError:
     """Who waits where."""
-    for rank in working:
+    named = silent or working
+    for rank in named:
         os.kill(rank.pid, signal.SIGUSR1)
     time.sleep(0.2)
-    places = {rank.number: _place(_trace(rank), filename) for rank in working}
-    named = [f"rank {n}" + (f" at line {p[0]}" if p else "") for n, p in places.items()]
-    where = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
-    waits = "wait" if len(named) > 1 else "waits"
+    places = {rank.number: _place(_trace(rank), filename) for rank in named}
+    words = [f"rank {n}" + (f" at line {p[0]}" if p else "") for n, p in places.items()]
+    where = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    waits = "wait" if len(words) > 1 else "waits"
     if silent:
         said = f"{where} did not answer within {seconds:g} s"
     else:

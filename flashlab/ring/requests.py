@@ -17,8 +17,11 @@ class Requests:
     def __init__(self, filename: str) -> None:
         self.filename = filename
         self.started: dict[int, tuple[Any, int]] = {}  # the request is kept: its id stays its own
+        self.bytes = dict.fromkeys(("send", "recv"), 0)  # of messages started
         for name in ("send", "recv"):
-            setattr(dist.ProcessGroup, name, self._starting(getattr(dist.ProcessGroup, name)))
+            setattr(
+                dist.ProcessGroup, name, self._starting(name, getattr(dist.ProcessGroup, name))
+            )
         dist.Work.wait = self._waiting(dist.Work.wait)
 
     def forgotten(self) -> str:
@@ -33,12 +36,13 @@ class Requests:
             "is there; call wait() on every request"
         )
 
-    def _starting(self, start: Callable) -> Callable:
+    def _starting(self, name: str, start: Callable) -> Callable:
         def started(group: Any, tensors: Any, peer: int, *args: Any, **kwargs: Any) -> Any:
             if not 0 <= peer < group.size():  # which crashes the process
                 raise ValueError(f"there is no rank {peer} in a group of {group.size()} ranks")
             request = start(group, tensors, peer, *args, **kwargs)
             self.started[id(request)] = request, self._line()
+            self.bytes[name] += sum(tensor.nbytes for tensor in tensors)
             return request
 
         return started
