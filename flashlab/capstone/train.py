@@ -53,7 +53,7 @@ class Plan:
 
 
 LETTERS = len(text.ALPHABET)
-ON_CPU = Plan(Size(LETTERS, 128, layers=2, heads=2, width=128), B=4, N=64, steps=100)
+ON_CPU = Plan(Size(LETTERS, 128, layers=2, heads=2, width=128), B=4, N=64, steps=160)
 ON_GPU = Plan(
     Size(LETTERS, 512, layers=6, heads=6, width=384), B=32, N=512, steps=300, device="cuda",
     rate=1e-3,

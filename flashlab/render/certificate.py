@@ -112,7 +112,7 @@ def measured(runs: Sequence[Run]) -> Table:
     share = peak is not None and runs[0].plan.device == "cuda"
     memory = "peak memory" if runs[0].peak_bytes else "kept for backward"
     table = [
-        ("attention", "first loss", "last loss", "apart at most", "tokens a second", memory)
+        ("attention", "first loss", "last loss", "apart from the first", "tokens a second", memory)
         + ("MFU",) * share
     ]
     for run in runs:

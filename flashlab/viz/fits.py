@@ -70,7 +70,7 @@ def picture(N: int, card: str) -> Picture:
         if total > 1.5 * room:
             parts.append(chart.text(WIDTH - 22, y + 17, "and more", "end", 12, "paper"))
         fits = "yes" if total <= room else "no"
-        rows.append((words, f"{found.states / 1e9:.1f}", f"{amount / 1e9:.3f}", fits))
+        rows.append((words, f"{found.states / 1e9:.1f}", f"{amount / 1e9:,.3f}", fits))
         y += BAR + 10
     x = LEFT + room * scale
     parts.append(chart.line(x, 22, x, y, "ink", 'stroke-width="2"'))

@@ -13,7 +13,7 @@ from flashlab.viz.picture import Picture, svg
 
 WIDTH, LEFT, BAR = 720, 190, 24
 NAMES = {"ours": "this course", "sdpa flash": "SDPA, flash", "standard": "standard attention"}
-FILLS = {"ours": "orange", "sdpa flash": "blue", "standard": "grey"}
+FILLS = {"ours": "orange", "sdpa flash": "blue", "standard": "green"}
 WHAT = ("time", "memory", "tokens a second", "MFU")
 OUT = "out of memory"
 
@@ -93,7 +93,7 @@ def gpt_step(record: dict[str, Any]) -> Explorer:
         (
             Control(
                 "which", "sequences", range(len(rows)), 0,
-                lambda n: f"{rows[n]['B']} of {rows[n]['N']:,} tokens",
+                lambda n: f"B {rows[n]['B']}, N {rows[n]['N']:,}",
             ),
             Control("what", "figure", WHAT, WHAT[0]),
         ),

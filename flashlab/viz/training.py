@@ -68,7 +68,7 @@ def losses(title: str, runs: Mapping[str, Sequence[float]], every: int = 1) -> P
         runs: Name -> losses, in nats, the first one drawn widest so that others show above it.
         every: Steps from one loss to the next.
     """
-    steps = every * (max(map(len, runs.values())) - 1) + 1
+    steps = every * max(map(len, runs.values()))
     most = max(max(found) for found in runs.values())
     high = max(1.0, math.ceil(most))
     across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
