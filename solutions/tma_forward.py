@@ -6,7 +6,7 @@ import triton.language as tl
 
 # Read at every call; powers of two from 16. choose_tiles makes them smaller where it must
 BLOCK_M = 64  # query rows of a tile
-BLOCK_N = 64  # key rows of a tile
+BLOCK_N = 128  # key rows of a tile; choose_tiles halves them where rows are long
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 STEP = 16  # bytes: what a descriptor counts starts and strides in
 LOG2E = tl.constexpr(1.4426950408889634)  # 1 / ln 2: exp(x) is exp2(x * LOG2E)
@@ -136,6 +136,8 @@ def choose_tiles(BLOCK_D, itemsize, on_chip):
     if itemsize == 4:  # no tensor cores: the products themselves need registers
         small = min(32, 4096 // BLOCK_D)
         block_m, block_n = min(block_m, small), min(block_n, small)
+    if row_bytes > 128:  # acc is large: fewer scores leave room for two programs on an SM
+        block_n = min(block_n, 64)
     num_stages = 3 if row_bytes <= 256 else 2  # 3: two tiles are on their way
     while (2 * block_m + 2 * num_stages * block_n) * row_bytes > on_chip:  # q, o; stages of k, v
         if num_stages > 2:
