@@ -1,6 +1,8 @@
 """Writes marks into nbgrader's gradebook through its own API, from one process. Floor: front."""
 
-from collections.abc import Sequence
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
 
 from flashlab.classroom.course import Course
 from flashlab.classroom.grade_marks import Graded
@@ -27,7 +29,7 @@ def write_scores(course: Course, lab: str, graded: Sequence[Graded]) -> list[str
     if not path.exists():
         return [f"{DATABASE} is not there: run `nbgrader generate_assignment {lab}` first"]
     said = []
-    with Gradebook(f"sqlite:///{path}", course.name) as book:
+    with _quiet(), Gradebook(f"sqlite:///{path}", course.name) as book:
         try:
             book.find_assignment(lab)
         except MissingEntry:
@@ -38,6 +40,14 @@ def write_scores(course: Course, lab: str, graded: Sequence[Graded]) -> list[str
                 late_days.settle(book, course, lab, one.submission.student)
         book.db.commit()
     return said
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """nbgrader 0.9.6 makes SQLAlchemy 2 warn of objects that join their session a little later."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Object of type .* not in session")
+        yield
 
 
 def _submission(book, lab: str, one: Graded) -> list[str]:

@@ -1,12 +1,16 @@
 """Late days: some for free over the whole course, then a share of the marks for each."""
 
 import math
+from datetime import datetime
+from pathlib import Path
 
-from nbgrader.api import Gradebook
+from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.plugins import BasePlugin
+from nbgrader.utils import parse_utc
 from traitlets import Float, Integer
 
-from flashlab.classroom.course import Late
+from flashlab.classroom import handed_in
+from flashlab.classroom.course import Course, Late
 
 DAY_SECONDS = 24 * 3600
 
@@ -21,6 +25,27 @@ class LateDays(BasePlugin):
         late = Late(self.free_days, self.percent_a_day)
         book, lab = self.parent.gradebook, self.parent.assignment_id
         return penalty(late, book, student_id, lab, score)
+
+
+def settle(book: Gradebook, course: Course, lab: str, student: str) -> None:
+    """Note in the gradebook when a submission came, and what its late days cost of its score."""
+    when = _handed_in(course.dir / "submitted" / student / lab / "timestamp.txt")
+    if when is not None:
+        book.update_or_create_submission(lab, student, timestamp=when)
+    book.db.commit()  # scores are sums that the database makes
+    try:
+        notebook = book.find_submission_notebook(lab, lab, student)
+    except MissingEntry:  # the assignment was added by hand and has no cells yet
+        return
+    notebook.late_submission_penalty = penalty(course.late, book, student, lab, notebook.score)
+
+
+def _handed_in(path: Path) -> datetime | None:
+    """The time in nbgrader's timestamp.txt, in UTC; None without one that can be read."""
+    try:
+        return parse_utc(handed_in.read_text(path, 200).strip())
+    except (handed_in.Unreadable, ValueError, OverflowError):
+        return None
 
 
 def penalty(late: Late, gradebook: Gradebook, student: str, lab: str, score: float) -> float:
