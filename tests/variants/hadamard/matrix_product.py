@@ -1,0 +1,53 @@
+"""One product with the matrix, whose entries come from the bits that row and column share."""
+
+import torch
+import triton
+import triton.language as tl
+
+BLOCK_M = 16
+
+
+@triton.jit
+def kernel(
+    x_ptr, signs_ptr, y_ptr,
+    xb, xh, xm, xd, ss, yb, yh, ym, yd,
+    H, N, R,
+    D: tl.constexpr, WIDE: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    d = tl.arange(0, WIDE)
+    mask = (rows < R)[:, None] & (d < D)[None, :]
+    b, h, n = rows // N // H, rows // N % H, rows % N
+    at = (b * xb + h * xh + n * xm)[:, None] + d[None, :] * xd
+    signs = tl.load(signs_ptr + d * ss, mask=d < D, other=0.0).to(tl.float32)
+    x = tl.load(x_ptr + at, mask=mask, other=0.0).to(tl.float32) * signs[None, :]
+    shared = d[:, None] & d[None, :]
+    shared = shared ^ (shared >> 8)
+    shared = shared ^ (shared >> 4)
+    shared = shared ^ (shared >> 2)
+    shared = (shared ^ (shared >> 1)) & 1
+    matrix = 1.0 - 2.0 * shared.to(tl.float32)
+    y = tl.dot(x, matrix, input_precision="ieee") * (D**-0.5)
+    out = (b * yb + h * yh + n * ym)[:, None] + d[None, :] * yd
+    tl.store(y_ptr + out, y, mask=mask)
+
+
+def hadamard(x: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
+    D = x.shape[-1] if isinstance(x, torch.Tensor) and x.dim() else 0
+    if not isinstance(x, torch.Tensor) or not 1 <= x.dim() <= 4 or not x.dtype.is_floating_point:
+        raise ValueError("x must be a floating-point tensor [..., D] of 1 to 4 dimensions")
+    if D & (D - 1) or not 1 <= D <= 1024 or x.dtype == torch.float64:
+        raise ValueError(f"x must have D a power of two up to 1,024, not {list(x.shape)}")
+    if not isinstance(signs, torch.Tensor) or list(signs.shape) != [D] or signs.dtype != x.dtype:
+        raise ValueError(f"signs must be {x.dtype} [{D}]")
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if not x.numel():
+        return y
+    a, c = (t.view(torch.Size([1] * (4 - t.dim())) + t.shape) for t in (x, y))
+    B, H, N, _ = a.shape
+    wide = max(16, D)
+    kernel[(triton.cdiv(B * H * N, BLOCK_M),)](
+        a, signs, c, *a.stride(), signs.stride(0), *c.stride(), H, N, B * H * N,
+        D=D, WIDE=wide, BLOCK_M=BLOCK_M, num_warps=4 if wide < 256 else 8,
+    )  # fmt: skip
+    return y
