@@ -15,6 +15,8 @@ from setup_env import ROOT, say
 def main(arguments):
     """The exit code: 0 only if everything passed."""
     beside = [sys.executable, os.path.join(ROOT, "scripts", "version_sets.py")]
+    if not arguments:
+        beside.append("--full")
     with tempfile.TemporaryFile() as said:
         sets = subprocess.Popen(
             beside, stdout=said, stderr=subprocess.STDOUT, preexec_fn=lambda: os.nice(5)

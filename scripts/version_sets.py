@@ -28,6 +28,7 @@ COLAB = (
     "hatchling==1.33.0",  # builds the wheel that a test installs as Colab does
 )
 TRITON39 = ("triton==3.9.0",)
+CLASS_TESTS = "classroom" if "--full" in sys.argv else "classroom and not slow"
 CLASS_TOOLS = ("pytest", "playwright")  # what runs the tests there, at the tests' versions
 
 
@@ -73,19 +74,19 @@ def classroom():
 
 
 def test(make, marker, folder="tests"):
-    """Make a set and run in it the tests of a folder with a marker; True if they pass."""
+    """Make a set and run in it the tests of a folder with these markers; True if they pass."""
     python, more = make()
-    say(f"{marker} tests with the set of versions {make.__name__}")
-    command = [python, "-m", "pytest", "-m", f"{marker} and not slow", "-q", folder]
+    say(f"tests with the set of versions {make.__name__}: {marker}")
+    command = [python, "-m", "pytest", "-m", marker, "-q", folder]
     return subprocess.call(command, cwd=ROOT, env={**os.environ, **more}) == 0
 
 
 if __name__ == "__main__":
     try:
         passed = [
-            test(colab, "core"),
-            test(triton39, "core"),
-            test(classroom, "classroom", os.path.join("tests", "classroom")),
+            test(colab, "core and not slow"),
+            test(triton39, "core and not slow"),
+            test(classroom, CLASS_TESTS, os.path.join("tests", "classroom")),
         ]
     except Refused as refused:
         sys.exit(f"flashlab: {refused}")
