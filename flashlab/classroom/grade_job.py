@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flashlab import exercises, grader
-from flashlab.classroom import report_similar, sandbox, seeds_draw
+from flashlab.classroom import grade_cost, report_similar, sandbox, seeds_draw
 from flashlab.exercise import Exercise
 from flashlab.grader import cpu, pool, steps, trials
 from flashlab.grader.report import Report
@@ -36,14 +36,14 @@ def run(payload: Mapping[str, Any]) -> dict[str, Any]:
         payload: ``key``, ``student``, ``lab``, ``tier``, ``sandbox`` (``Sandbox``'s fields),
             ``answers`` (slug -> text) and ``seeds`` (slug -> case -> seed).
     """
-    start = time.monotonic()
+    start, used = time.monotonic(), grade_cost.cpu_seconds()
     ranks = any(exercises.get(slug).ranks for slug in payload["answers"])
     closed = sandbox.Sandbox(**payload["sandbox"] | {"ranks": ranks})
     marked = {}
     with closed.open():
         for slug, text in payload["answers"].items():
             marked[slug] = _exercise(slug, text, payload["seeds"][slug], payload["tier"])
-        runs = pool.default().cpu_seconds
+        used = grade_cost.cpu_seconds() - used
     return {
         "key": payload["key"],
         "student": payload["student"],
@@ -52,7 +52,7 @@ def run(payload: Mapping[str, Any]) -> dict[str, Any]:
         "sandbox": closed.title,
         "exercises": marked,
         "seconds": round(time.monotonic() - start, 2),
-        "run_cpu_seconds": round(runs, 2),
+        "cpu_seconds": round(used, 2),
     }
 
 
@@ -65,7 +65,7 @@ def lost(payload: Mapping[str, Any], why: str) -> dict[str, Any]:
         marked[slug] = _entry(report, None, [], "", [])
     same = {name: payload[name] for name in ("key", "student", "lab", "tier")}
     title = sandbox.Sandbox(**payload["sandbox"]).title
-    return {**same, "sandbox": title, "exercises": marked, "seconds": 0.0, "run_cpu_seconds": 0.0}
+    return {**same, "sandbox": title, "exercises": marked, "seconds": 0.0, "cpu_seconds": 0.0}
 
 
 def _exercise(slug: str, text: str, seeds: Mapping[str, int], tier: str) -> dict[str, Any]:
