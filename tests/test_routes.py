@@ -152,6 +152,16 @@ def test_your_own_first_else_the_course_and_each_said_once(capsys):
     assert capsys.readouterr().out.count("flash2_backward") <= 1
 
 
+def test_a_large_call_on_a_cpu_is_told_what_it_costs(capsys, monkeypatch):
+    monkeypatch.setattr(routes.attend, "_said", set())
+    flashlab.attention(*inputs(1, 1, 16, 16, 16))
+    assert "interpreter" not in capsys.readouterr().out
+    monkeypatch.setattr(routes.attend, "MANY_SCORES", 255)
+    for _ in range(2):
+        flashlab.attention(*inputs(1, 1, 16, 16, 16))
+    assert capsys.readouterr().out.count("need a GPU") == 1
+
+
 def test_earlier_kernels_of_yours_come_before_the_courses_later_ones():
     call = routes.call_of(*(x.requires_grad_() for x in inputs(1, 1, 8, 8, 16)))
     for slug in ("flash_forward", "backward_delta", "flash_backward_dkdv", "flash_backward_dq"):

@@ -11,6 +11,9 @@ from flashlab.routes.contract import check, refuse_masks
 from flashlab.routes.table import Call, Plan, plan
 
 
+MANY_SCORES = 1 << 22  # about ten seconds of the interpreter
+
+
 def attention(
     q: Tensor,
     k: Tensor,
@@ -71,6 +74,8 @@ def _attend(
     found = plan(call, own)
     if own:
         say_once(found)
+        if q.device.type == "cpu" and not call.jagged:
+            say_slow(q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2])
     options = {"causal": causal, "sm_scale": sm_scale}
     if found.route == "varlen":
         return _varlen(q, k, v, found, options)
@@ -142,3 +147,14 @@ def say_once(found: Plan) -> None:
         if sentence not in _said:
             _said.add(sentence)
             print(f"flashlab.attention ({found.route}): {sentence}")
+
+
+def say_slow(pairs: int) -> None:
+    """Say once that a call of so many scores is large for the interpreter that a CPU has."""
+    sentence = (
+        "flashlab.attention: CPU tensors run in the course's interpreter, which checks and counts "
+        "every access. That is for small sizes; larger ones take minutes here and need a GPU."
+    )
+    if pairs > MANY_SCORES and sentence not in _said:
+        _said.add(sentence)
+        print(sentence)
