@@ -10,7 +10,6 @@ from flashlab.reference.described import check_described
 from flashlab.routes.contract import check, refuse_masks
 from flashlab.routes.table import Call, Plan, plan
 
-
 MANY_SCORES = 1 << 22  # about ten seconds of the interpreter
 
 
