@@ -55,9 +55,9 @@ class RunChecks(Execute):
             self.km = self.create_kernel_manager()
             self.start_new_kernel()
             self.start_new_kernel_client()
-            for before in self.nb.cells[:index]:
+            for number, before in enumerate(self.nb.cells[:index]):
                 if utils.is_locked(before) and not utils.is_grade(before):
-                    self.execute_cell(before, index)
+                    self.execute_cell(before, number)
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
         """In the workspace, so that nothing beside the notebook is found by an import."""
