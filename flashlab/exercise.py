@@ -132,6 +132,8 @@ class Exercise:
         tiles_as: ``"constants"`` (module constants of the learner's file) or ``"arguments"``
             (keyword arguments of the call, lower case).
         archs: Compute capabilities that the kernels must compile for.
+        compiled: Cases whose launches are compiled; empty: the first good run of each function.
+        needs: Kinds of instructions (``aot.Compiled.counts``) that each compiled kernel must hold.
         minutes: How long a learner should plan for.
         functions: What is called, all in one file; the slug alone if left out. The reference's
             module has one of each name.
@@ -158,6 +160,8 @@ class Exercise:
     tile_pairs: tuple[tuple[int, ...], ...] = ((),)
     tiles_as: str = "constants"
     archs: tuple[int, ...] = (80, 86, 89, 90, 100, 120)
+    compiled: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     minutes: int = 20
     functions: tuple[str, ...] = field(default=())
     harness: str = ""

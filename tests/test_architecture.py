@@ -41,6 +41,7 @@ EXTRAS |= dict.fromkeys(("docutils", "latex2mathml", "sphinx"), "website")
 
 MAX_FILE, MAX_FUNCTION = 350, 40
 LONG_FILES = {
+    "solutions/flash3_forward.py": "one Hopper kernel, its roles and launcher, that stands alone",
     "tests/test_entry.py": "all of an entry's behaviour against one pair of sample texts",
     "tests/test_workspace.py": "the workspace's files, history and progress, one set of fixtures",
 }

@@ -12,17 +12,19 @@ NO_POINTS = ("unfilled", "contract", "forbidden", "compile", "grader_error")
 
 def award(exercise: Exercise, report: Report, runs: Sequence[Run]) -> None:
     """Fill ``points`` and ``points_by_part``; IO and resources count only if core passes."""
-    of = exercise.points()
+    of = exercise.points() if report.cases else {"resources": 100}  # of what ran here
     got = dict.fromkeys(of, 0.0)
     if report.status not in NO_POINTS:
-        got["core"] = of["core"] * _share(exercise, report.cases, core=True)
-        core = got["core"] == of["core"]
+        core = not report.cases
+        if not core:
+            got["core"] = of["core"] * _share(exercise, report.cases, core=True)
+            core = got["core"] == of["core"]
         if core and "edges" in of:
             got["edges"] = of["edges"] * _share(exercise, report.cases, core=False)
         if core and "io" in of:
             got["io"] = of["io"] * io_share(exercise, report, runs)
         if core and "resources" in of:
-            got["resources"] = of["resources"] * _resources(report)
+            got["resources"] = of["resources"] * _resources(exercise, report)
     report.points_by_part = {part: [round(got[part], 1), of[part]] for part in of}
     report.points = round(sum(got.values()), 1)
 
@@ -83,8 +85,12 @@ def _busiest(exercise: Exercise, run: Run, tensor: str) -> str:
     return f"; most of it on line {max(mine)[1]}" if mine else ""
 
 
-def _resources(report: Report) -> float:
-    """1 if every target compiles, fits and spills nothing; each that does not costs its share."""
+def _resources(exercise: Exercise, report: Report) -> float:
+    """1 if every target compiles, fits and spills nothing; each that does not costs its share.
+
+    Where instructions are asked for, products that wait for each other cost it too.
+    """
     rows = report.resources
-    good = sum(bool(row.get("ok")) and not row.get("spill_bytes") for row in rows)
+    slow = "notes" if exercise.needs else "spill_bytes"
+    good = sum(bool(row.get("ok")) and not row.get(slow) for row in rows)
     return good / len(rows) if rows else 0.0

@@ -17,6 +17,7 @@ from flashlab.grader import (
     cpu,
     escapes,
     gpu,
+    inspection,
     lint,
     points,
     pool,
@@ -192,15 +193,19 @@ class _Check:
         self.stage = Cpu(exercise, answer, report.own_tiles, names, all_cases, progress)
         self.stage.on_run = offline.saw if compiles else None
         self.stage.run()
+        if exercise.kind == "gluon":
+            inspection.tell(self.stage, report)
         report.cases = [run.result for run in self.stage.runs]
         report.notes += self.stage.notes + copies(self.stage.runs)
         report.not_run += self.stage.not_run
         bad = report.first_failure
         report.status = bad.status if bad else "pass"
         detail = f"{bad.name}: {bad.detail}" if bad else ""
-        report.stages.append(Stage("cases", "fail" if bad else "pass", detail))
+        ran = "pass" if report.cases else "not run"
+        report.stages.append(Stage("cases", "fail" if bad else ran, detail))
         if compiles:
             offline.finish(report)
+            inspection.inspect(exercise, report)
         if report.status == "pass":
             self._escapes(tree)
         if kernels or exercise.ranks:
@@ -209,7 +214,8 @@ class _Check:
     def _run_compiled(self, names: Sequence[str] | None, progress: Progress | None) -> None:
         """The GPU stage, for a text that passed everything else."""
         report = self.report
-        why_not = gpu.available(self.exercise.ranks)
+        only = self.exercise.archs if self.exercise.kind == "gluon" else ()
+        why_not = gpu.available(self.exercise.ranks, only)
         if report.tier == "cpu":
             why_not = "compiled run: not run on tier cpu"
         elif report.status != "pass":

@@ -21,6 +21,7 @@ LOST = 70  # exit code of a worker whose own code, not the answer's, failed
 KERNEL_KINDS = {"OutOfBounds": "oob", "RaceError": "race", "UninitialisedRead": "uninitialised"}
 STATUSES_OF_KERNELS = ("oob", "race", "uninitialised", "compile", "crash")
 STATUSES_OF_HARNESSES = ("timeout", "wrong", "contract", "oom")  # beside those
+OF_HARNESSES = (["PipelineError"], ["RankError"], ["Deadlock"])
 ALARM = re.compile(r"Step (\d+) is not written yet[^\n\"']*")
 ATOMIC = ("dq",)  # may be summed by atomics, whose order differs from run to run on a GPU
 MEMORY = (
@@ -128,7 +129,7 @@ def _raised(exercise: Exercise, run: Run) -> Fields | None:
 
 
 def _status_of(types: list[str], message: str, kind: str) -> str:
-    harness = types[:1] in (["PipelineError"], ["RankError"]) and kind in STATUSES_OF_HARNESSES
+    harness = types[:1] in OF_HARNESSES and kind in STATUSES_OF_HARNESSES
     if kind in STATUSES_OF_KERNELS or harness:
         return kind
     for name in types:
@@ -232,7 +233,7 @@ def _modified(exercise: Exercise, run: Run) -> Fields | None:
 
 def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
     """A returned tensor that no kernel stored, or not all of it."""
-    if exercise.kind not in ("triton", "torch") or run.trial.tier != "cpu":
+    if exercise.kind not in ("triton", "gluon", "torch") or run.trial.tier != "cpu":
         return None
     header = run.reply.header
     moved, gaps = header.get("io") or {}, header.get("unwritten") or {}

@@ -119,32 +119,48 @@ def _hopper(machine: Machine) -> dict[str, Any]:
             return machine.allocate(dtype, [int(n) for n in shape])
         return Barrier() if len(shape) == 1 and shape[0] == 1 else Barriers(shape[0])
 
-    def load(desc, coord, barrier, result, pred=True, **how: Any) -> None:
-        machine.load(desc, coord, barrier, result, pred)
-
-    def arrive(barrier, *, count=1, pred=True) -> Any:
-        return machine.arrive(barrier, count) if pred else None
-
-    def expect(barrier, nbytes, pred=True) -> Any:
-        return machine.arrive(barrier, 1, nbytes) if pred else None
-
     def mma(a, b, acc, *, use_acc=True, precision=None, max_num_imprecise_acc=None,
             is_async=False):  # fmt: skip
         return machine.product(a, b, acc, use_acc, is_async)
+
+    def mma_wait(num_outstanding: int = 0, deps: Any = ()) -> Any:
+        return machine.product_wait(num_outstanding, deps)
 
     def specialize(parts: Any, warps: Any, registers: Any) -> None:
         if len(warps) != len(parts) - 1 or len(registers) != len(parts) - 1:
             raise TypeError("warp_specialize: warps and registers are those of all parts but one")
         machine.specialize(parts)
 
-    tma = SimpleNamespace(
+    tma, mbarrier = _tma(machine), _mbarrier(machine)
+    return {
+        "tma": tma, "mbarrier": mbarrier, **vars(tma), **vars(mbarrier),
+        "allocate_shared_memory": allocate, "warp_specialize": specialize,
+        "fence_async_shared": lambda *a, **k: machine.fence(),
+        "warpgroup_mma": mma, "warpgroup_mma_wait": mma_wait,
+    }  # fmt: skip
+
+
+def _tma(machine: Machine) -> SimpleNamespace:
+    def load(desc, coord, barrier, result, pred=True, **how: Any) -> None:
+        machine.load(desc, coord, barrier, result, pred)
+
+    return SimpleNamespace(
         async_load=load,
         async_copy_global_to_shared=load,
         async_store=machine.store,
         async_copy_shared_to_global=machine.store,
         store_wait=lambda pendings=0, **how: machine.store_wait(pendings),
     )
-    mbarrier = SimpleNamespace(
+
+
+def _mbarrier(machine: Machine) -> SimpleNamespace:
+    def arrive(barrier, *, count=1, pred=True) -> Any:
+        return machine.arrive(barrier, count) if pred else None
+
+    def expect(barrier, nbytes, pred=True) -> Any:
+        return machine.arrive(barrier, 1, nbytes) if pred else None
+
+    return SimpleNamespace(
         MBarrierLayout=Layout,
         init=lambda barrier, count: barrier.init(count),
         expect=expect,
@@ -152,12 +168,3 @@ def _hopper(machine: Machine) -> dict[str, Any]:
         arrive=arrive,
         invalidate=lambda barrier: None,
     )
-    return {
-        "tma": tma, "mbarrier": mbarrier, **vars(tma), **vars(mbarrier),
-        "allocate_shared_memory": allocate, "warp_specialize": specialize,
-        "fence_async_shared": lambda *a, **k: machine.fence(),
-        "warpgroup_mma": mma,
-        "warpgroup_mma_wait": lambda num_outstanding=0, deps=(): machine.product_wait(
-            num_outstanding, deps
-        ),
-    }  # fmt: skip

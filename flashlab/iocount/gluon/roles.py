@@ -54,10 +54,15 @@ def innermost(rec: Recorder, steps: Any) -> tuple[str, int]:
 
 
 class Roles:
-    """Runs roles in turn; ``late`` finishes one copy that is under way, if there is one."""
+    """Runs roles in turn; ``late`` finishes one copy that is under way, if there is one.
 
-    def __init__(self, rec: Recorder, late: Callable[[], bool]) -> None:
-        self.rec, self.late = rec, late
+    The habit says which of several roles goes on, since a GPU promises no order. 0: the next one,
+    so that who arrives at a barrier lets all others go first. 1 and 2: the one before, and the
+    second or the first role falls behind as far as the others and TMA can go without it.
+    """
+
+    def __init__(self, rec: Recorder, late: Callable[[], bool], habit: int) -> None:
+        self.rec, self.late, self.habit = rec, late, habit % 3
         self.now: Role | None = None
 
     def run(self, roles: list[Role]) -> None:
@@ -65,13 +70,19 @@ class Roles:
         outer, at = self.now, -1
         while left := [r for r in roles if not r.ended]:
             able = [r for r in left if r.ready is None or r.ready()]
-            if able:  # the next in turn: who arrives at a barrier lets all others go first
-                role = min(able, key=lambda r: (roles.index(r) - at - 1) % len(roles))
-                at, self.now = roles.index(role), role
-                role.go(self.rec)
-            elif not self.late():
+            slow = roles[2 - self.habit] if self.habit and len(roles) > 1 else None
+            if not [r for r in able if r is not slow] and self.late():
+                continue
+            if not able:
                 raise self._deadlock(left)
+            role = self._choose(roles, [r for r in able if r is not slow] or able, at)
+            at, self.now = roles.index(role), role
+            role.go(self.rec)
         self.now = outer
+
+    def _choose(self, roles: list[Role], able: list[Role], at: int) -> Role:
+        step = 1 if self.habit == 0 else -1
+        return min(able, key=lambda r: step * (roles.index(r) - at) % len(roles) or len(roles))
 
     def _deadlock(self, left: list[Role]) -> KernelError:
         said = "; ".join(f"{r.name} {r.waits} on line {r.where[1]}" for r in left)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from flashlab.iocount.errors import RaceError, UninitialisedRead
+from flashlab.iocount.errors import OutOfBounds, RaceError, UninitialisedRead
 from flashlab.iocount.gluon.roles import Role, Roles, Steps
 from flashlab.iocount.gluon.tile import NUMPY, Tile, rounded
 from flashlab.iocount.recorder import Recorder
@@ -143,7 +143,8 @@ class Product(Tile):
                 acc = self.acc
                 self.values += acc.values if isinstance(acc, Product) else acc.data
         for buffer in self.read():
-            buffer.slot.readers.remove(self)
+            slot = buffer.slot
+            slot.readers = [r for r in slot.readers if r is not self]
 
     def read(self) -> list[Buffer]:
         return [x for x in (self.a, self.b) if isinstance(x, Buffer)]
@@ -162,7 +163,7 @@ class Machine:
         self.copies: list[Copy] = []
         self.unfenced: list[Slot] = []
         self.stores: list[Store] = []  # under way, of all roles
-        self.roles = Roles(self.rec, self._late)
+        self.roles = Roles(self.rec, self._late, sum(pid))
 
     @property
     def me(self) -> Role:
@@ -229,6 +230,9 @@ class Machine:
         if buffer.slot.unfenced:
             what = "TMA stores shared memory that registers wrote, without a fence between"
             raise self.race(what, "fence_async_shared() belongs between the two")
+        if any(at < 0 for at in coord):  # seen on an H200; a load may start there
+            what = f"TMA stores a block that starts at {[int(at) for at in coord]}"
+            raise self.rec.error(OutOfBounds, what, "On a GPU that is an illegal instruction")
         desc.write(coord, buffer.data)
         store = Store(buffer, self.rec.where())
         buffer.slot.leaving.append(store)
