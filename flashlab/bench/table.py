@@ -37,12 +37,17 @@ def row(cell: str, work: float, unit: str, ms: dict[str, float], **sizes) -> dic
     return {"cell": cell, "work": work, "unit": unit, "digits": digits, "ms": ms, **sizes}
 
 
-def main(slug: str, rows: Iterable[dict], mine: bool, out: str | None) -> int:
-    """Print facts and rows (each is measured when asked for). Exit code 1 without a GPU."""
+def main(
+    slug: str, rows: Iterable[dict], mine: bool, out: str | None, how: str | None = None
+) -> int:
+    """Print facts and rows (each is measured when asked for). Exit code 1 without a GPU.
+
+    ``how`` says it where rows are not medians of interleaved rounds.
+    """
     if not torch.cuda.is_available():
         print(f"flashlab bench {slug} measures speed and needs an NVIDIA GPU; none is here.")
         return 1
-    facts, done = timing.card(), []
+    facts, done = timing.card() | ({"how": how} if how else {}), []
     print(", ".join(f"{k} {v}" for k, v in facts.items()))
     whose = "your file" if mine else "the course's solution"
     for found in rows:

@@ -42,14 +42,14 @@ def key_of(c):
 @triton.jit
 def load_rows(x_ptr, rows, stride_xn, stride_xd, N, D: tl.constexpr):
     offs = rows.to(tl.int64)[:, None] * stride_xn + tl.arange(0, D)[None, :] * stride_xd
-    return tl.load(x_ptr + offs, mask=(rows < N)[:, None], other=0.0).to(tl.float32)
+    return tl.load(x_ptr + offs, mask=(rows < N)[:, None], other=0.0)
 
 
 @triton.jit
 def store_rows(
     x, x8_ptr, start, inverse, N, N_out, D: tl.constexpr, TILE: tl.constexpr, VALUES: tl.constexpr
 ):
-    x8 = (x * inverse).to(tl.float8e4nv)  # [TILE, D]; at most 448 and a rounding
+    x8 = (x.to(tl.float32) * inverse).to(tl.float8e4nv)  # [TILE, D]; at most 448 and a rounding
     here = start + tl.arange(0, TILE)
     d = tl.arange(0, D)
     if VALUES:  # N_out columns: keys beyond N are 0
@@ -81,14 +81,16 @@ def quantize_head_kernel(
     lanes = tl.arange(0, TILE)
     order = key_of(lanes) if VALUES else lanes
     # 2. Load my first tile and keep it; look at the others
-    x = load_rows(x_ptr, start + order, stride_xn, stride_xd, N, D)  # [TILE, D]
+    x = load_rows(
+        x_ptr, start + order, stride_xn, stride_xd, N, D
+    )  # [TILE, D], as it is: half the registers
     largest = tl.max(tl.max(tl.abs(x), 1), 0)
     for more in range(TILE, rows_each, TILE):
         tile = load_rows(x_ptr, start + more + order, stride_xn, stride_xd, N, D)
         largest = tl.maximum(largest, tl.max(tl.max(tl.abs(tile), 1), 0))
     # 3. Tell the others, wait for them. Bits of numbers above 0 order as the numbers do
     amax_ptr = state_ptr + 1 + 2 * head
-    tl.atomic_max(amax_ptr, largest.to(tl.int32, bitcast=True), sem="relaxed")
+    tl.atomic_max(amax_ptr, largest.to(tl.float32).to(tl.int32, bitcast=True), sem="relaxed")
     done = tl.atomic_add(amax_ptr + 1, 1, sem="acq_rel") + 1
     while done < parts:
         done = tl.atomic_add(amax_ptr + 1, 0, sem="acquire")
