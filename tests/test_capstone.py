@@ -172,6 +172,11 @@ def test_a_ladder_measures_each_attention_and_length():
         assert row.peak_bytes["b"] - row.peak_bytes["a"] == said.standard - said.flash
     assert json.loads(json.dumps(rows[0].as_dict()))["N"] == 16
     assert climbed.work(rows[0]) == flops.step_flops(TINY, 2, 16)
+    made = ladder.Row(2, 16, {"a": 500.0, "b": None}, {"a": 3_000_000, "b": None})
+    first, second = climbed.told(made, peak=4 * flops.step_flops(TINY, 2, 16))
+    assert "3.00 MB" in first and "64 tokens/s" in first and "50.0 % MFU" in first
+    assert second.endswith("b         out of memory")
+    assert "MFU" not in climbed.told(made)[0]
 
 
 def test_out_of_memory_is_a_row_without_a_figure(monkeypatch):

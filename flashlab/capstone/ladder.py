@@ -14,6 +14,7 @@ from flashlab.bench import timing
 from flashlab.capstone import flops, train
 from flashlab.capstone.gpt import GPT, Attend, Size
 from flashlab.grader.trials import one_thread
+from flashlab.reproduce import fa2
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,21 @@ class Ladder:
     def work(self, row: Row) -> float:
         """FLOPs of a step of that row."""
         return flops.step_flops(self.size, row.B, row.N)
+
+    def told(self, row: Row, peak: float | None = None) -> list[str]:
+        """One line an attention: memory, tokens a second and, with a card's ``peak``, MFU."""
+        lines = []
+        for name, ms in row.ms.items():
+            line = f"N {row.N:6,} {name:9s}"
+            if ms is None:
+                lines.append(f"{line} out of memory")
+                continue
+            rate = 1e3 * row.B * row.N / ms
+            line += f" {row.peak_bytes[name] / 1e6:10,.2f} MB {rate:11,.0f} tokens/s"
+            if peak:
+                line += f" {100 * fa2.mfu(1e3 * self.work(row) / ms, peak):5.1f} % MFU"
+            lines.append(line)
+        return lines
 
     def _tokens(self, B: int, N: int) -> tuple[torch.Tensor, torch.Tensor]:
         tokens = torch.randint(self.size.vocabulary, (B, N + 1), device=self.device)
