@@ -246,3 +246,20 @@ def test_a_batch_of_everything_that_can_be_wrong_goes_through(tmp_path):
     assert found == {**BATCH, "broken": 0.0}
     assert not list((course.dir / "autograded").rglob("*.py"))
     assert len(exercises.get(SLUG).steps) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text, marks", [(RIGHT, 100), (RIGHT.replace("a * x  #", "a + x  #"), 0)])
+def test_the_release_gives_the_same_marks_under_nbgraders_own_execution(
+    course, text, marks, monkeypatch
+):
+    """Without our settings: every cell runs in the kernel, as in a student's own nbgrader."""
+    from nbgrader import utils
+    from nbgrader.preprocessors import Execute
+
+    monkeypatch.setenv("FLASHLAB_WORK", str(course.dir / "work"))
+    notebook = nbformat.reads(json.dumps(answered(course, text)), as_version=4)
+    resources = {"metadata": {"path": str(course.dir)}}
+    done, _ = Execute(timeout=300).preprocess(notebook, resources)
+    got = [utils.determine_grade(c) for c in done["cells"] if utils.is_grade(c)]
+    assert sum(score for score, _ in got) == marks and sum(most for _, most in got) == 100
