@@ -5,13 +5,11 @@ while a producer warp brings tiles of q and do by TMA. Scores are computed trans
 s^T = k q^T, so that p^T and ds^T lie in registers as the products with do and q read them. dq
 belongs to no program: each tile's part goes through shared memory and TMA adds it in L2.
 
-    Shah et al. 2024, Appendix B, describes such a backward pass; what is measured beside other
-    ways to sum dq is in chapter 08.
+    Source: Shah et al. 2024, Appendix B. Chapter 08 measures other ways to sum dq.
 """
 
 import torch
 import triton
-import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -23,11 +21,14 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from flashlab.iocount._triton.tma_reduce import tma_add
-from flashlab.worked.flash3_backward_dq import (
+from flashlab.worked.flash3_backward_dq import flash3_dq
+from flashlab.worked.flash3_prepare import (
     LOG2E,
+    barriers,
     check,
     descriptor,
-    flash3_dq,
+    prepare,
+    round_kernel,
     tma_load,
     tma_store,
 )
@@ -48,13 +49,14 @@ def query_blocks(n, N_q, N_k, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
         first_query = n * BLOCK_N - (N_k - N_q)
         first = gl.minimum(gl.maximum(first_query, 0) // BLOCK_M, n_blocks)
         unmasked = gl.cdiv(gl.maximum(first_query + BLOCK_N - 1, 0), BLOCK_M)
+        unmasked = gl.minimum(gl.maximum(unmasked, first), n_blocks)
     if n * BLOCK_N + BLOCK_N > N_k:  # keys that do not exist: hidden in every tile
         unmasked = n_blocks
     return first, unmasked, n_blocks
 
 
 @gluon.jit
-def producer(ctx, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
+def producer(ctx, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr, AHEAD: gl.constexpr):
     descs, ptrs, sizes, scale, bufs, bars = ctx
     q_desc, do_desc, k_desc, v_desc, dq_desc, dk_desc, dv_desc = descs
     lse_ptr, delta_ptr = ptrs
@@ -88,11 +90,28 @@ def producer(ctx, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
             delta_bufs.index(slot).store(delta)
             mbarrier.arrive(rows_full.index(slot), count=1)
             i += 1
+    if AHEAD:  # the consumers start one s too many; nobody reads it
+        slot = i % STAGES
+        mbarrier.wait(q_empty.index(slot), (i // STAGES & 1) ^ 1)
+        mbarrier.expect(q_full.index(slot), q_desc.block_type.nbytes)
+        tma_load(q_desc, [b, h_kv * group, 0, 0], q_full.index(slot), q_bufs.index(slot))
+
+
+@gluon.jit
+def start_scores(i, ctx, BLOCK_M: gl.constexpr, D: gl.constexpr, W: gl.constexpr):
+    """Start s^T = k q^T of tile number i, [ROWS, BLOCK_M], for my keys."""
+    descs, ptrs, sizes, scale, bufs, bars = ctx
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
+    zeros = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
+    mbarrier.wait(bars[1].index(i % STAGES), i // STAGES & 1)
+    q = bufs[0].index(i % STAGES).reshape([BLOCK_M, D]).permute((1, 0))
+    my_k = bufs[2].reshape([BLOCK_N, D]).slice(W * ROWS, ROWS, dim=0)
+    return warpgroup_mma(my_k, q, zeros, use_acc=False, is_async=True)
 
 
 @gluon.jit
 def one_tile(
-    dk, dv, i, m, masked, n, h, b, ctx,
+    s, dk, dv, i, m, masked, n, h, b, ctx,
     BLOCK_M: gl.constexpr, D: gl.constexpr, CAUSAL: gl.constexpr, DQ: gl.constexpr,
     W: gl.constexpr,
 ):  # fmt: skip
@@ -111,17 +130,18 @@ def one_tile(
     k = k_buf.reshape([BLOCK_N, D])
     v = v_buf.reshape([BLOCK_N, D])
     zeros = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
+    AHEAD: gl.constexpr = D == 64  # s comes ready: at D 128 there are no registers for that
 
-    # 1. Start s^T = k q^T and dp^T = v do^T, [ROWS, BLOCK_M]; p^T while dp^T is under way
-    mbarrier.wait(q_full.index(slot), phase)
-    my_k = k.slice(W * ROWS, ROWS, dim=0)
-    s = warpgroup_mma(my_k, q.permute((1, 0)), zeros, use_acc=False, is_async=True)
+    # 1. s^T = k q^T and dp^T = v do^T, [ROWS, BLOCK_M]; p^T while dp^T is under way
+    if not AHEAD:
+        started = start_scores(i, ctx, BLOCK_M, D, W)
     mbarrier.wait(do_full.index(slot), phase)
     my_v = v.slice(W * ROWS, ROWS, dim=0)
     dp = warpgroup_mma(my_v, do.permute((1, 0)), zeros, use_acc=False, is_async=True)
     mbarrier.wait(rows_full.index(slot), phase)
     lse = lse_bufs.index(slot).load(ROW)
-    s = warpgroup_mma_wait(1, deps=(s,))
+    if not AHEAD:
+        s = warpgroup_mma_wait(1, deps=(started,))
     p = gl.exp2(s * scale - lse[None, :])
     if masked:
         keys = n * BLOCK_N + W * ROWS + gl.arange(0, ROWS, layout=gl.SliceLayout(1, S_LAYOUT))
@@ -141,24 +161,31 @@ def one_tile(
         all_ds.slice(W * ROWS, ROWS, dim=0).store(ds)
         fence_async_shared()
         mbarrier.arrive(ds_full.index(0), count=1)
-        mbarrier.wait(ds_full.index(0), i & 1)
+    if AHEAD:  # dk first: dv has to end before s of the next tile takes its registers
+        dk = warpgroup_mma(gl.convert_layout(ds, A_LAYOUT), q, dk, is_async=True)
+        dv = warpgroup_mma_wait(1, deps=(dv,))
+        mbarrier.arrive(do_empty.index(slot), count=1)
 
-        # 3. Half of the tile's dq = ds k, over all keys of the program
-        DQ_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
-        nothing = gl.zeros([64, 64], gl.float32, DQ_LAYOUT)
+    # 3. Half of the tile's dq = ds k, over all keys of the program
+    DQ_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    dq = gl.zeros([64, 64], gl.float32, DQ_LAYOUT)
+    if DQ:
+        mbarrier.wait(ds_full.index(0), i & 1)
         if D == 128:  # BLOCK_M is 64: my half of the columns
             my_ds, my_half = all_ds.permute((1, 0)), k.slice(W * 64, 64, dim=1)
         else:  # BLOCK_M is 128: my half of the rows
             my_ds, my_half = all_ds.slice(W * 64, 64, dim=1).permute((1, 0)), k
-        dq = warpgroup_mma(my_ds, my_half, nothing, use_acc=False, is_async=True)
+        dq = warpgroup_mma(my_ds, my_half, dq, use_acc=False, is_async=True)
 
-    # 4. dk += ds^T q; under it, dq goes to shared memory and TMA adds it
-    dk = warpgroup_mma(gl.convert_layout(ds, A_LAYOUT), q, dk, is_async=True)
-    if DQ:
-        dv, dq = warpgroup_mma_wait(1, deps=(dv, dq))
+    # 4. dk += ds^T q, or the next tile's s^T; under it, TMA adds dq
+    if AHEAD:
+        started = start_scores(i + 1, ctx, BLOCK_M, D, W)
+        dk, dq = warpgroup_mma_wait(1, deps=(dk, dq))
+        mbarrier.arrive(q_empty.index(slot), count=1)
     else:
-        dv = warpgroup_mma_wait(1, deps=(dv,))
-    mbarrier.arrive(do_empty.index(slot), count=1)
+        dk = warpgroup_mma(gl.convert_layout(ds, A_LAYOUT), q, dk, is_async=True)
+        dv, dq = warpgroup_mma_wait(1, deps=(dv, dq))
+        mbarrier.arrive(do_empty.index(slot), count=1)
     if DQ:
         tma.store_wait(0)  # the last tile's part has left the buffer
         dq_bufs.index(W).reshape([64, 64]).store(dq)
@@ -167,9 +194,12 @@ def one_tile(
         if D == 64:
             row, column = m * BLOCK_M + W * 64, 0
         tma_add(descs[4], [b * H + h, row, column], dq_bufs.index(W))
-    dk = warpgroup_mma_wait(0, deps=(dk,))
-    mbarrier.arrive(q_empty.index(slot), count=1)
-    return dk, dv
+    if AHEAD:
+        s = warpgroup_mma_wait(0, deps=(started,))
+    else:
+        dk = warpgroup_mma_wait(0, deps=(dk,))
+        mbarrier.arrive(q_empty.index(slot), count=1)
+    return s, dk, dv
 
 
 @gluon.jit
@@ -188,15 +218,27 @@ def consumer(
     dk = gl.zeros([ROWS, D], gl.float32, LAYOUT)
     dv = gl.zeros([ROWS, D], gl.float32, LAYOUT)
     mbarrier.wait(bars[0].index(0), 0)
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
+    s = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
+    if D == 64:
+        s = warpgroup_mma_wait(0, deps=(start_scores(0, ctx, BLOCK_M, D, W),))
     i = 0
     for g in range(group):  # query heads that share my keys
-        for m in range(first, n_blocks):
+        h = h_kv * group + g
+        start = first
+        if D == 128 and (CAUSAL or RAGGED):  # two loops: the second one needs fewer registers
+            for m in range(first, unmasked):
+                s, dk, dv = one_tile(
+                    s, dk, dv, i, m, True, n, h, b, ctx, BLOCK_M, D, CAUSAL, DQ, W,
+                )  # fmt: skip
+                i += 1
+            start = gl.maximum(first, unmasked)
+        for m in range(start, n_blocks):
             masked = False
-            if CAUSAL or RAGGED:
+            if D == 64 and (CAUSAL or RAGGED):
                 masked = m < unmasked
-            h = h_kv * group + g
-            dk, dv = one_tile(
-                dk, dv, i, m, masked, n, h, b, ctx, BLOCK_M, D, CAUSAL, DQ, W,
+            s, dk, dv = one_tile(
+                s, dk, dv, i, m, masked, n, h, b, ctx, BLOCK_M, D, CAUSAL, DQ, W,
             )  # fmt: skip
             i += 1
 
@@ -215,25 +257,15 @@ def consumer(
 
 
 @gluon.jit
-def barriers(n: gl.constexpr, arrivals: gl.constexpr):
-    bars = gl.allocate_shared_memory(gl.int64, [n, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(n):
-        mbarrier.init(bars.index(i), count=arrivals)
-    return bars
-
-
-@gluon.jit
 def flash3_backward_kernel(
     q_desc, do_desc, k_desc, v_desc, dq_desc, dk_desc, dv_desc, lse_ptr, delta_ptr,
     H, group, N_q, N_k, scale,
     BLOCK_M: gl.constexpr, D: gl.constexpr, CAUSAL: gl.constexpr, RAGGED: gl.constexpr,
     DQ: gl.constexpr,
 ):  # fmt: skip
-    DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for(
-        [BLOCK_N, BLOCK_M], q_desc.dtype
-    )
+    dtype: gl.constexpr = q_desc.dtype
+    DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, BLOCK_M], dtype)
     FLAT: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    dtype = q_desc.dtype
     bufs = (
         gl.allocate_shared_memory(dtype, [STAGES, 1, 1, BLOCK_M, D], q_desc.layout),
         gl.allocate_shared_memory(dtype, [STAGES, 1, 1, BLOCK_M, D], do_desc.layout),
@@ -254,50 +286,11 @@ def flash3_backward_kernel(
         [
             (consumer, (ctx, BLOCK_M, D, CAUSAL, RAGGED, DQ, 0)),
             (consumer, (ctx, BLOCK_M, D, CAUSAL, RAGGED, DQ, 1)),
-            (producer, (ctx, BLOCK_M, CAUSAL)),
+            (producer, (ctx, BLOCK_M, CAUSAL, D == 64)),
         ],
         [4, 1],
         [240, 24],
     )
-
-
-@triton.jit
-def prepare_kernel(
-    o_ptr, do_ptr, lse_ptr,  # o, do [B, H, N, D]; lse [B, H, N]
-    delta_ptr, lse2_ptr, dq_ptr,  # [B * H, N_pad], likewise; [B * H, N, D]
-    stride_ob, stride_oh, stride_on, stride_dob, stride_doh, stride_don,
-    stride_lb, stride_lh, stride_ln, H, N, N_pad,
-    BLOCK: tl.constexpr, D: tl.constexpr, ZERO: tl.constexpr,
-):  # fmt: skip
-    """delta = rowsum(o * do); lse in base 2, +inf where p must be 0; dq = 0."""
-    head = tl.program_id(1).to(tl.int64)
-    b, h = head // H, head % H
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
-    offs_d = tl.arange(0, D)[None, :]
-    inside = rows < N
-    mask = inside[:, None] & (offs_d < D)
-    o_at = o_ptr + b * stride_ob + h * stride_oh + rows[:, None] * stride_on + offs_d
-    do_at = do_ptr + b * stride_dob + h * stride_doh + rows[:, None] * stride_don + offs_d
-    o = tl.load(o_at, mask=mask, other=0.0).to(tl.float32)
-    do = tl.load(do_at, mask=mask, other=0.0).to(tl.float32)
-    lse_at = lse_ptr + b * stride_lb + h * stride_lh + rows * stride_ln
-    lse = tl.load(lse_at, mask=inside, other=float("-inf"))
-    hidden = lse == float("-inf")  # a row that does not exist, or sees no key
-    tl.store(
-        lse2_ptr + head * N_pad + rows, tl.where(hidden, float("inf"), lse / 0.6931471805599453)
-    )
-    tl.store(delta_ptr + head * N_pad + rows, tl.sum(o * do, 1))
-    if ZERO:
-        dq_at = dq_ptr + (head * N + rows[:, None]) * D + offs_d
-        tl.store(dq_at, tl.zeros([BLOCK, D], tl.float32), mask=mask)
-
-
-@triton.jit
-def round_kernel(x_ptr, y_ptr, scale, n, BLOCK: tl.constexpr):
-    """y = x * scale in y's dtype, element by element."""
-    offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offs, mask=offs < n, other=0.0)
-    tl.store(y_ptr + offs, (x * scale).to(y_ptr.dtype.element_ty), mask=offs < n)
 
 
 def flash3_backward(
@@ -337,24 +330,12 @@ def flash3_backward(
         return torch.zeros_like(q), dk.zero_(), dv.zero_()
     scale = D**-0.5 if sm_scale is None else float(sm_scale)
     BLOCK_M = 64 if D == 128 else 128
-    tiles = triton.cdiv(N_q, BLOCK_M)
-    statistics = {"dtype": torch.float32, "device": q.device}
-    lse2, delta = (torch.empty(B * H, tiles * BLOCK_M, **statistics) for _ in range(2))
-    sums = torch.empty([1, 64, 64] if deterministic else [B * H, N_q, D], **statistics)
-    if o.stride(3) != 1:
-        o = o.contiguous()
     blocks = ((q, BLOCK_M), (do, BLOCK_M), (k, 128), (v, 128))
-    (q, q_desc), (do, do_desc), (k, k_desc), (v, v_desc) = (
-        descriptor(x, [1, 1, rows, D]) for x, rows in blocks
-    )
-    prepare_kernel[(tiles, B * H)](
-        o, do, lse, delta, lse2, sums, *o.stride()[:3], *do.stride()[:3], *lse.stride(),
-        H, N_q, tiles * BLOCK_M, BLOCK=BLOCK_M, D=D, ZERO=not deterministic,
-    )  # fmt: skip
-    to = [
-        descriptor(x, block)[1]
-        for x, block in ((sums, [1, 64, 64]), *((x, [1, 1, 64, D]) for x in (dk, dv)))
-    ]
+    made = [descriptor(x, [1, 1, rows, D]) for x, rows in blocks]
+    (q, q_desc), (do, do_desc), (k, k_desc), (v, v_desc) = made
+    lse2, delta, sums = prepare(o, do, lse, BLOCK_M, not deterministic)
+    to = [descriptor(sums, [1, 64, 64])[1]]
+    to += [descriptor(x, [1, 1, 64, D])[1] for x in (dk, dv)]
     flash3_backward_kernel[(triton.cdiv(N_k, 128), H_kv, B)](
         q_desc, do_desc, k_desc, v_desc, *to, lse2, delta,
         H, H // H_kv, N_q, N_k, scale * LOG2E,

@@ -15,17 +15,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-if hasattr(tma, "async_load"):  # Triton 3.9's names; the older ones are still there and raise
-    tma_load, tma_store = tma.async_load, tma.async_store
-else:
-    tma_load, tma_store = tma.async_copy_global_to_shared, tma.async_copy_shared_to_global
+from flashlab.worked.flash3_prepare import LOG2E, barriers, descriptor, tma_load, tma_store
 
-LOG2E = 1.4426950408889634
 ROWS = gl.constexpr(64)  # query rows of a warpgroup
 BLOCK_N = gl.constexpr(64)  # keys of a tile
-GLUON = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16, torch.float32: gl.float32}
 
 
 @gluon.jit
@@ -114,14 +108,6 @@ def consumer(
 
 
 @gluon.jit
-def barriers(n: gl.constexpr, arrivals: gl.constexpr):
-    bars = gl.allocate_shared_memory(gl.int64, [n, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(n):
-        mbarrier.init(bars.index(i), count=arrivals)
-    return bars
-
-
-@gluon.jit
 def flash3_dq_kernel(
     q_desc, do_desc, k_desc, v_desc, dq_desc, lse_ptr, delta_ptr, H, group, N_q, N_k, N_pad,
     scale, D: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, RAGGED: gl.constexpr,
@@ -146,38 +132,6 @@ def flash3_dq_kernel(
         [4, 1],
         [240, 24],
     )
-
-
-def check(q, k, v, o, lse, do):
-    """Raise a ValueError that says which tensor does not fit, and what came."""
-    D = q.shape[3]
-    if D not in (64, 128) or q.dtype not in (torch.float16, torch.bfloat16):
-        raise ValueError(f"q must be float16 or bfloat16 with D 64 or 128, not {q.dtype}, D {D}")
-    B, H, N_q = q.shape[:3]
-    if list(k.shape) != [B, k.shape[1], k.shape[2], D] or H % max(1, k.shape[1]):
-        wanted = f"[{B}, H_kv, N_k, {D}] with H_kv a divisor of {H}"
-        raise ValueError(f"k must have shape {wanted}, not {list(k.shape)}")
-    for name, x, shape in (("v", v, k.shape), ("o", o, q.shape), ("do", do, q.shape)):
-        if x.shape != shape:
-            raise ValueError(f"{name} must have shape {list(shape)}, not {list(x.shape)}")
-    for name, x in (("k", k), ("v", v), ("o", o), ("do", do)):
-        if x.dtype != q.dtype or x.device != q.device:
-            wanted, came = f"{q.dtype} on {q.device}", f"{x.dtype} on {x.device}"
-            raise ValueError(f"{name} must be {wanted} like q, not {came}: move or cast it")
-    if list(lse.shape) != [B, H, N_q] or lse.dtype != torch.float32:
-        came = f"{list(lse.shape)}, {lse.dtype}"
-        raise ValueError(f"lse must be float32 of shape {[B, H, N_q]}, not {came}")
-
-
-def descriptor(x, block):
-    """x, copied if TMA cannot read it, and its descriptor with tiles of shape ``block``."""
-    strides = [s if n > 1 else 8 for s, n in zip(x.stride(), x.shape, strict=True)]
-    step = 16 // x.element_size()  # TMA's addresses and strides are multiples of 16 bytes
-    if x.stride(-1) != 1 or any(s % step for s in strides[:-1]) or x.data_ptr() % 16:
-        x = x.contiguous()
-        strides = list(x.stride())
-    layout = gl.NVMMASharedLayout.get_default_for(block, GLUON[x.dtype])
-    return x, TensorDescriptor(x, list(x.shape), [*strides[:-1], 1], block, layout)
 
 
 def flash3_dq(q, k, v, do, lse2, delta, *, causal, scale):
