@@ -29,6 +29,7 @@ BENCHES = {
     "flash2_forward": "forward",
     "tma_forward": "forward",
     "flash2_backward": "backward",
+    "flash3_backward": "backward",
     "flash3_forward": "flash3",
     "split_kv_decode": "decode",
     "varlen_forward": "varlen",
