@@ -29,6 +29,7 @@ def examine() -> list[Finding]:
     rows.append(
         Finding("tier", f"{found.tier} ({found.name})", "note" if found.note else "ok", found.note)
     )
+    rows.append(_sandbox())
     rows.append(_smoke("cpu"))
     if found.capability >= 75:
         rows.append(_smoke("cuda"))
@@ -122,6 +123,21 @@ def _disk() -> Finding:
     if free_gb < 1:
         return Finding("disk", f"{free_gb:.1f} GB free", "bad", "free at least 1 GB for your work")
     return Finding("disk", f"{free_gb:.0f} GB free")
+
+
+def _sandbox() -> Finding:
+    """Only `flashlab class grade` needs one, so its lack is a note."""
+    if not _version("torch") or not _version("triton"):
+        return Finding("sandbox", "not tried: torch and triton are needed first", "note")
+    from flashlab.classroom import sandbox
+
+    made = sandbox.Sandbox()
+    fault = sandbox.missing(made.kind) or made.fault()
+    if not fault:
+        return Finding("sandbox", made.title)
+    remedy = f"bubblewrap is {fault}" if "installed" in fault else f"bubblewrap: {fault}"
+    remedy += sandbox.remedy(made.kind, fault)
+    return Finding("sandbox", "none; only `class grade` needs one", "note", remedy)
 
 
 def _smoke(where: str) -> Finding:

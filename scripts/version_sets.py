@@ -29,6 +29,7 @@ COLAB = (
 )
 TRITON39 = ("triton==3.9.0",)
 CLASS_TESTS = "classroom" if "--full" in sys.argv else "classroom and not slow"
+CLASS_MORE = ("distributed==2026.8.0",)  # the extra dask, for the tests of --scheduler
 CLASS_TOOLS = ("pytest", "playwright")  # what runs the tests there, at the tests' versions
 
 
@@ -68,7 +69,7 @@ def classroom():
     """An instructor's environment and what runs tests; the Python and no environment variables."""
     class_env.main(os.path.join(VENV, "bin", "python"), os.environ.get("TORCH", "").lower())
     lock = os.path.join(ROOT, "requirements-test.lock")
-    tools = [f"{name}=={pinned(lock, name)}" for name in CLASS_TOOLS]
+    tools = [*CLASS_MORE, *(f"{name}=={pinned(lock, name)}" for name in CLASS_TOOLS)]
     once(class_env.CLASS, "tools", key(*tools), lambda: pip(class_env.CLASS, "-qq", *tools))
     return os.path.join(class_env.CLASS, "bin", "python"), {}
 
