@@ -18,6 +18,7 @@ from nbgrader.preprocessors import (
     SaveAutoGrades,
     SaveCells,
 )
+from nbgrader.validator import Validator
 from sqlalchemy.exc import SAWarning
 
 from flashlab.classroom.course import Course
@@ -29,12 +30,21 @@ from flashlab.classroom.submission import TakeAnswers, complete_submissions
 SECONDS = 600  # for one check, several times what it takes; it has limits of its own inside
 ONLY_NOTEBOOKS = ["*.py", "kernels", "history", ".flashlab-workspace", "progress.json"]
 
+_init = Validator.__init__
+
+
+def _validate_apart(self: Validator, *args: Any, **kwargs: Any) -> None:
+    """``nbgrader validate`` runs a notebook as autograding does; it has no setting for that."""
+    _init(self, *args, **kwargs)
+    self.preprocessors = [CheckCellMetadata, ClearOutput, RunChecks]
+
 
 def configure(c: Any, folder: Path) -> None:
     """Fill nbgrader's settings ``c`` for the course in ``folder``."""
     course = Course.load(folder)
     warnings.filterwarnings("ignore", "Object of type .* not in session", SAWarning)
     complete_submissions(course)
+    Validator.__init__ = _validate_apart
     c.CourseDirectory.root = str(course.dir)
     c.CourseDirectory.course_id = course.name
     c.CourseDirectory.ignore = [
@@ -65,7 +75,6 @@ def configure(c: Any, folder: Path) -> None:
         AssignLatePenalties,
         CheckCellMetadata,
     ]
-    c.Validator.preprocessors = [CheckCellMetadata, ClearOutput, RunChecks]
     c.RunChecks.timeout = SECONDS
     c.RunChecks.extra_arguments = ["--Application.log_level=ERROR"]
     c.AssignLatePenalties.plugin_class = LateDays
