@@ -61,10 +61,12 @@ class Tensor:
             return data.astype(np.float32)
         return Int(data) if data.dtype.kind == "i" else float(data)
 
-    def store(self, offset: Any, value: Any, mask: Any = True) -> None:
-        """Write a tile or a number, rounded to the tensor's dtype."""
-        where, active = self._places("store", offset, mask)
+    def store(self, offset: Any, value: Any, mask: Any = True, add: bool = False) -> None:
+        """Write a tile or a number, rounded to the tensor's dtype; ``add`` it to what is there."""
+        where, active = self._places("atomic" if add else "store", offset, mask)
         data = np.broadcast_to(value.data if isinstance(value, Tile) else value, where.shape)
+        if add:
+            data = data + self.memory[where]
         data = bf16_bits(np.asarray(data, np.float32)) if self.bf16 else data
         with np.errstate(over="ignore"):
             self.memory[where[active]] = data[active].astype(self.memory.dtype)
@@ -104,10 +106,12 @@ class Descriptor:
         where, inside = self._box(coord)
         return self.tensor.load(np.where(inside, where, 0), inside, 0.0)
 
-    def write(self, coord: Any, values: np.ndarray) -> None:
-        """Store a block."""
+    def write(self, coord: Any, values: np.ndarray, add: bool = False) -> None:
+        """Store a block, or add it to what is there (fp32)."""
         where, inside = self._box(coord)
-        self.tensor.store(np.where(inside, where, 0), values.reshape(where.shape), inside)
+        if add and self.dtype.name != "fp32":
+            raise TypeError(f"TMA adds to float32 here, not to {self.dtype.name}")
+        self.tensor.store(np.where(inside, where, 0), values.reshape(where.shape), inside, add)
 
 
 def bind(rec: Recorder, values: Mapping[str, Any]) -> dict[str, Any]:

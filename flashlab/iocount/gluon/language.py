@@ -93,6 +93,7 @@ def names(machine: Machine) -> dict[str, Any]:
         "sum": _reduce(np.add.reduce),
         "maximum": _choose(np.fmax), "minimum": _choose(np.fmin),
         "where": _where, "cdiv": _cdiv, "full": _full, "static_assert": _static_assert,
+        "zeros_like": lambda x: Tile(np.zeros_like(x.data), x.dtype, x.layout),
         "zeros": lambda shape, dtype, layout=None: _full(shape, 0, dtype, layout),
         "arange": lambda a, b, layout=None: Tile(np.arange(a, b), gl.int32, layout),
         "static_range": range, "range": range, "constexpr": lambda value: value,
@@ -133,7 +134,8 @@ def _hopper(machine: Machine) -> dict[str, Any]:
 
     tma, mbarrier = _tma(machine), _mbarrier(machine)
     return {
-        "tma": tma, "mbarrier": mbarrier, **vars(tma), **vars(mbarrier),
+        "tma": tma, "tma_add": tma.async_atomic_add, "mbarrier": mbarrier,
+        **vars(tma), **vars(mbarrier),
         "allocate_shared_memory": allocate, "warp_specialize": specialize,
         "fence_async_shared": lambda *a, **k: machine.fence(),
         "warpgroup_mma": mma, "warpgroup_mma_wait": mma_wait,
@@ -149,6 +151,7 @@ def _tma(machine: Machine) -> SimpleNamespace:
         async_copy_global_to_shared=load,
         async_store=machine.store,
         async_copy_shared_to_global=machine.store,
+        async_atomic_add=lambda desc, coord, src: machine.store(desc, coord, src, add=True),
         store_wait=lambda pendings=0, **how: machine.store_wait(pendings),
     )
 

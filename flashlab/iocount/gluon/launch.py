@@ -109,7 +109,7 @@ class Twins:
         owner = str(getattr(value, "__module__", None) or "")
         if isinstance(value, triton.JITFunction) and not owner.startswith("triton."):
             return self.function(value)
-        if owner.startswith("triton.") and callable(value):
+        if owner.startswith(("triton.", "flashlab.iocount._triton.")) and callable(value):
             title = getattr(value, "__name__", name)
             return self.known.get(title) or _unknown(title)
         return value

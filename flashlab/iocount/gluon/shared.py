@@ -48,6 +48,15 @@ class Buffer:
             raise self.machine.rec.error(RaceError, what, kind="oob")
         return self._view(self.data[i], (*self.path, int(i)))
 
+    def slice(self, start: int, length: int, dim: int = 0) -> "Buffer":
+        part = [slice(None)] * self.data.ndim
+        part[dim] = slice(int(start), int(start) + int(length))
+        return self._view(self.data[tuple(part)], self.path)
+
+    def meets(self, other: "Buffer") -> bool:
+        """Whether the two have an element in common: parts of one slot need not."""
+        return np.shares_memory(self.data, other.data)
+
     def reshape(self, shape: Any) -> "Buffer":
         return self._view(self.data.reshape(shape), self.path)
 
@@ -201,15 +210,16 @@ class Machine:
 
     def check_write(self, buffer: Buffer) -> None:
         slot = buffer.slot
-        if slot.readers:
-            line = slot.readers[0].where[1]
+        readers = [r for r in slot.readers if any(map(buffer.meets, r.read()))]
+        if readers:
+            line = readers[0].where[1]
             hint = "Its slot was given back too early, or nobody waited until it was empty"
             what = f"shared memory is overwritten while the product of line {line} still reads it"
             raise self.race(what, hint)
         if slot.filling is not None:
             hint = "Wait until the slot is empty"
             raise self.race("a slot is written that TMA is still filling", hint)
-        if slot.leaving:
+        if any(buffer.meets(store.buffer) for store in slot.leaving):
             what = "shared memory is overwritten while TMA still stores it"
             raise self.race(what, "tma.store_wait(0) waits for that")
 
@@ -224,8 +234,11 @@ class Machine:
         buffer.slot.filling = copy
         self.copies.append(copy)
 
-    def store(self, desc: Any, coord: Any, buffer: Buffer) -> None:
-        """Start a TMA store; its bytes leave at once, its buffer stays in use until waited for."""
+    def store(self, desc: Any, coord: Any, buffer: Buffer, add: bool = False) -> None:
+        """Start a TMA store; its bytes leave at once, its buffer stays in use until waited for.
+
+        ``add``: what is there is added to.
+        """
         self.check_read(buffer)
         if buffer.slot.unfenced:
             what = "TMA stores shared memory that registers wrote, without a fence between"
@@ -233,7 +246,7 @@ class Machine:
         if any(at < 0 for at in coord):  # seen on an H200; a load may start there
             what = f"TMA stores a block that starts at {[int(at) for at in coord]}"
             raise self.rec.error(OutOfBounds, what, "On a GPU that is an illegal instruction")
-        desc.write(coord, buffer.data)
+        desc.write(coord, buffer.data, add)
         store = Store(buffer, self.rec.where())
         buffer.slot.leaving.append(store)
         self.me.stores.append(store)
