@@ -11,7 +11,9 @@ from flashlab.bench import records
 from flashlab.viz import (
     bundle,
     fits,
+    fp8_formats,
     gpt_step,
+    incoherent,
     io_curves,
     l2_reuse,
     pipeline_timeline,
@@ -34,6 +36,8 @@ EXPLORERS = [
     waves.waves(),
     warp_split.warp_split(),
     fits.fits(),
+    fp8_formats.formats(),
+    incoherent.incoherent(),
     gpt_step.gpt_step(records.load("capstone")),
     ring_link.link_explorer(),
     ring_work.work_explorer(),

@@ -65,6 +65,8 @@ CLAIMS = (
             Value(75, "% of 989", chapter="08"),
             Value(756, "TFLOP/s at D 256", chapter="08"),
             Value(1.5, "to 2 x FlashAttention-2", chapter="08"),
+            Value(1171, "TFLOP/s in FP8 at D 256", chapter="09"),
+            Value(1008, "TFLOP/s in FP8 at D 128", chapter="09"),
         ),
     ),
 )

@@ -13,6 +13,9 @@ NAMES = {  # a version beside ours -> what a reader calls it
     "sdpa flash": "SDPA, flash",
     "cudnn": "SDPA, cuDNN",
     "flex": "FlexAttention",
+    "with quantisation": "this course, with rounding",
+    "cudnn fp16": "SDPA, cuDNN, fp16",
+    "sdpa flash fp16": "SDPA, flash, fp16",
     "standard": "standard, five kernels",
 }
 PASSES = {  # the bench -> what it times, and the FLOPs of the convention over B H N^2 D
@@ -20,6 +23,7 @@ PASSES = {  # the bench -> what it times, and the FLOPs of the convention over B
     "tma_forward": ("forward", 4),
     "flash3_forward": ("forward", 4),
     "flash3_variants": ("forward", 4),
+    "fp8_hopper": ("forward", 4),
     "flash2_backward": ("backward", 10),
 }
 FILLS = {"ours": "orange", "standard": "grey"}  # other versions are blue
@@ -71,9 +75,13 @@ def picture(record: dict[str, Any], which: str) -> Picture:
             y += BAR
         y += 12
     caption = f"{which}, {_caption(rows[-1], slug)}"
-    title = f"{PASSES[slug][0].capitalize()} pass, fp16: {versions(record['facts'])}"
+    title = f"{PASSES[slug][0].capitalize()} pass, {_dtype(slug)}: {versions(record['facts'])}"
     drawing = svg(WIDTH, y, f"Bars of TFLOP/s. {caption}", "".join(parts))
     return Picture(title, drawing, caption, _table(rows))
+
+
+def _dtype(slug: str) -> str:
+    return "FP8" if slug.startswith("fp8") else "fp16"
 
 
 def _caption(longest: dict[str, Any], slug: str) -> str:
