@@ -1,12 +1,14 @@
 """Workers that die, hang or talk nonsense: replaced; what breaks two of them is put aside."""
 
 import sys
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from flashlab.classroom import grade_pool
+from flashlab.classroom import grade_device, grade_pool
 
 WORKER = """
 import json, os, sys, time
@@ -92,3 +94,22 @@ def test_what_was_put_aside_before_is_not_tried_again(log: Path) -> None:
 
     assert found["kills"]["exercises"]["vector_scale"]["status"] == "grader_error"
     assert not log.exists()
+
+
+def test_one_submission_at_a_time_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, most = [], []
+
+    def use(number: int) -> None:
+        with grade_device.alone():
+            inside.append(number)
+            most.append(len(inside))
+            time.sleep(0.02)
+            inside.remove(number)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert most == [1] * 5

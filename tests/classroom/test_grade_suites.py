@@ -10,7 +10,7 @@ from flashlab.classroom import grade_job, seeds, seeds_draw
 from flashlab.classroom.sandbox import Sandbox
 from flashlab.exercise import Exercise
 
-QUICK = ("vector_scale", "attention_cost")
+QUICK, MOST = "vector_scale", 6  # mistakes of it that the quick form tries
 RUNS = 3000  # of correct answers, without a false failure
 NAMED = 0.95
 
@@ -37,11 +37,11 @@ def false_failures(slug: str, student: str, totals: Counter[str]) -> list[str]:
     return found
 
 
-def survivors(slug: str, totals: Counter[str]) -> list[str]:
+def survivors(slug: str, totals: Counter[str], most: int | None = None) -> list[str]:
     """Mistakes that pass their hidden cases; those that are named are counted."""
     exercise, found = exercises.get(slug), []
     solution = sources.solution_text(slug)
-    for mistake in exercise.mistakes:
+    for mistake in exercise.mistakes[:most]:
         if mistake.tier != "cpu":
             continue
         text = sources.mutant(solution, mistake)
@@ -58,12 +58,11 @@ def survivors(slug: str, totals: Counter[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("slug", QUICK)
-def test_correct_answers_pass_and_mistakes_fail(slug: str, totals: Counter[str]) -> None:
+def test_correct_answers_pass_and_mistakes_fail(totals: Counter[str]) -> None:
     before = Counter(totals)
     with Sandbox().open():
-        assert false_failures(slug, "ann", totals) == []
-        assert survivors(slug, totals) == []
+        assert false_failures(QUICK, "ann", totals) == []
+        assert survivors(QUICK, totals, MOST) == []
     graded = totals["mistakes graded"] - before["mistakes graded"]
     assert totals["mistakes named"] - before["mistakes named"] >= NAMED * graded
 
