@@ -229,14 +229,6 @@ _PRODUCT = (
         "The scale of v8 multiplies what earlier tiles added too: it belongs to this product.",
     ),
     Mistake(
-        "scale-of-v-in-p",
-        _PV,
-        "pv = tl.dot((p * v_scale * 2.0**-8).to(v8.dtype), v8) / (v_scale * 2.0**-8)",
-        "four-tiles",
-        "wrong",
-        "The scale of v8 is multiplied into p before p is rounded: small weights vanish.",
-    ),
-    Mistake(
         "first-scale-of-v",
         "v_scale = tl.load(v_scales + start_n // block_rows * stride_vsn)",
         "v_scale = tl.load(v_scales + 0 * start_n)",

@@ -13,7 +13,7 @@ def _peak(dtype: str) -> float:
 QUESTIONS = (
     Question(
         key="next-number",
-        prompt="e4m3 has 3 bits of mantissa. Which number follows 16?",
+        prompt="FP8 numbers of the kind e4m3 have 3 bits of mantissa. Which of them follows 16?",
         answer=lambda: 16 * (1 + 2.0**-3),
         unit="",
         because="Between 16 and 32 there are 8 steps of 2.",
@@ -53,7 +53,7 @@ QUESTIONS = (
         prompt="How many sums and differences rotate one row of 128 numbers?",
         answer=lambda: 128 * math.log2(128),
         unit="",
-        because="log2(128) = 7 rounds of 128.",
+        because="7 rounds, log2(128), of 128 each.",
         wrong=(
             Wrong(lambda: 128 * 128, "That is the product with the whole matrix."),
             Wrong(lambda: 7, "That is the rounds; each has 128 sums or differences."),
@@ -63,7 +63,7 @@ QUESTIONS = (
     ),
     Question(
         key="scale-in-scores",
-        prompt="q8 . k8 is 50,000, the scales are 0.01 for q and 0.02 for k, and D is 64. What "
+        prompt="The product q8 . k8 is 50,000, the scales are 0.01 for q and 0.02 for k, and D is 64. What "
         "is the score?",
         answer=lambda: 50_000 * 0.01 * 0.02 / 8,
         unit="",
@@ -76,8 +76,8 @@ QUESTIONS = (
     ),
     Question(
         key="lost-weight",
-        prompt="Weights are multiplied by 2^8 before they are rounded to e4m3. Below which weight "
-        "is everything 0? (Half of e4m3's smallest number, 2^-9, is the border.)",
+        prompt="Weights are multiplied by 2^8 before they are rounded to e4m3. Half of its "
+        "smallest number, 2^-9, is the border to 0. Below which weight is everything 0?",
         answer=lambda: 2.0**-10 / 2**8,
         unit="",
         because="2^-10 / 2^8 = 2^-18.",
