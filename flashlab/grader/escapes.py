@@ -23,9 +23,10 @@ RANKS = frozenset(  # of torch.distributed, in exercises with ranks
     "get_group_rank get_process_group_ranks get_rank get_world_size group irecv isend recv "
     "send".split()
 )
-MODULE_NAMES = frozenset(
+MODULE_NAMES = frozenset(  # other modules lead there: enum.bltns, typing.operator
     "os sys builtins importlib inspect types gc ctypes subprocess threading pickle io socket "
-    "shutil pathlib modules".split()
+    "shutil pathlib modules bltns operator contextlib keyword re stdlib_re glob platform weakref "
+    "_thread _sys _types _socket tempfile signal json traceback linecache atexit ctypeslib".split()
 )
 TRICKS = frozenset("globals locals vars setattr delattr __builtins__ open memoryview".split())
 FRAMES = frozenset(
@@ -67,6 +68,9 @@ def _rule(node: ast.AST, names: dict[str, str]) -> str:
                 return (
                     f"import of {top}: an answer needs torch, triton and math alone; take it out"
                 )
+        for name in (a.name for a in node.names if isinstance(node, ast.ImportFrom)):
+            if name in MODULE_NAMES or (name.startswith("_") and name not in PLAIN_DUNDERS):
+                return f"import of {name} from {node.module}: an answer does not need it"
     if isinstance(node, ast.Name):
         if node.id in TRICKS:
             return f"{node.id} is not needed in an answer: take it out"
@@ -92,11 +96,13 @@ def _attribute(node: ast.Attribute, names: dict[str, str]) -> str:
         return said
     if name == "handle":
         return ".handle is the interpreter's own array: a kernel works on tiles with tl"
+    if name in MODULE_NAMES:
+        return f".{name} leads out of torch and triton: use their public names"
     root = dotted(node, names).split(".")
     if isinstance(node.ctx, ast.Store | ast.Del) and _module_like(node, names):
         return f"{'.'.join(root)} is changed, which others use too: leave it as it is"
     if len(root) > 1 and root[0] in MODULES and _module_like(node, names):
-        if name in MODULE_NAMES or (name.startswith("_") and name not in PLAIN_DUNDERS):
+        if name.startswith("_") and name not in PLAIN_DUNDERS:
             return f"{'.'.join(root)} is not for an answer: use torch and triton's public names"
         if root[0] == "torch" and root[1] in TORCH_PARTS:
             return f"{'.'.join(root)} is not needed: a launcher allocates, views and launches"
