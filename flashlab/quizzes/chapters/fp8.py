@@ -63,15 +63,15 @@ QUESTIONS = (
     ),
     Question(
         key="scale-in-scores",
-        prompt="The product q8 . k8 is 50,000, the scales are 0.01 for q and 0.02 for k, and D is 64. What "
-        "is the score?",
+        prompt="The product q8 . k8 is 50,000, the scales are 0.01 for q and 0.02 for k, and D is "
+        "64. What is the score?",
         answer=lambda: 50_000 * 0.01 * 0.02 / 8,
         unit="",
         because="Both scales and 1/sqrt(64) multiply the product.",
         wrong=(
             Wrong(lambda: 50_000 * 0.01 * 0.02, "1/sqrt(D) is missing."),
             Wrong(lambda: 50_000 * 0.01 / 8, "The scale of k is missing."),
-            Wrong(lambda: 50_000 / 0.01 / 0.02 / 8, "q is q8 times its scale."),
+            Wrong(lambda: 50_000 / 0.01 / 0.02 / 8, "Multiply: q is q8 times its scale."),
         ),
     ),
     Question(
