@@ -1,7 +1,7 @@
 # Set-up is two commands on a fresh machine: `make lab` opens the course, `make test` tests it.
 # PYTHON=/path/to/python3.12 picks the Python; TORCH=cpu installs torch without CUDA.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test lab test test-full check weave lock site classroom clean
+.PHONY: help setup setup-test lab test test-full check weave lock site site-test classroom clean
 
 BOOT := $(or $(PYTHON),python3)
 PY := .venv/bin/python

@@ -15,7 +15,7 @@ from packaging.version import Version
 from flashlab import exercises
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = ("requirements.lock", "requirements-test.lock")
+LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-class.lock")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -41,10 +41,11 @@ def test_the_locks_pin_the_pair_that_ships_together():
     assert pins["triton"] == "==3.7.1"
 
 
-def test_the_test_lock_extends_the_learners():
-    learner, test = _pins("requirements.lock"), _pins("requirements-test.lock")
+@pytest.mark.parametrize("lock", LOCKS[1:])
+def test_the_other_locks_extend_the_learners(lock):
+    learner, more = _pins(LOCKS[0]), _pins(lock)
     assert {name: str(r) for name, r in learner.items()}.items() <= {
-        name: str(r) for name, r in test.items()
+        name: str(r) for name, r in more.items()
     }.items()
 
 
@@ -53,6 +54,7 @@ def test_the_test_lock_extends_the_learners():
     [
         (LOCKS[0], PROJECT["dependencies"]),
         (LOCKS[1], PROJECT["optional-dependencies"]["test"]),
+        (LOCKS[2], PROJECT["optional-dependencies"]["classroom"]),
     ],
 )
 def test_a_lock_fits_pyproject(lock, asked):
