@@ -35,6 +35,12 @@ def test_a_draw_is_eight_different_kernels_of_its_seed(seed):
         assert p.mistake.expect in bank.STATUSES and p.mistake.tier == "cpu"
 
 
+def test_a_copy_without_mistakes_says_so(monkeypatch):
+    monkeypatch.setattr(bank, "_usable", lambda slug: [])
+    with pytest.raises(ValueError, match="holds no mistakes"):
+        broken.draw(1, ["triad"])
+
+
 def test_right_letters_are_spread():
     answers = [p.answer for s in range(8) for p in broken.draw(s, bank.dealt_from(()))]
     assert set(answers) == set(bank.LETTERS)

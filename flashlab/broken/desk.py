@@ -50,6 +50,7 @@ def newest() -> "Set":
 def _deal(to: "Set", seed: int, every: bool) -> None:
     passed = [s for s in exercises.SYLLABUS if to.workspace.last_pass(s)]
     slugs = dealt_from(exercises.SYLLABUS if every else passed)
+    draw(seed, slugs)  # raises before anything is written
     to.workspace.create()
     to.save({"seed": seed, "slugs": list(slugs), "kernels": {}})
     for puzzle in to.puzzles:

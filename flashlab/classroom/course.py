@@ -137,9 +137,10 @@ class Course:
 
 
 def available() -> dict[str, str]:
-    """Every lab of the course: name -> notebook, such as ``"lab04": "04_flash_forward"``."""
+    """Every lab with an exercise: name -> notebook, such as ``"lab04": "04_flash_forward"``."""
     paths = sorted((sources.course_dir() / "labs").glob("[0-9][0-9]_*.ipynb"))
-    return {f"lab{path.stem[:2]}": path.stem for path in paths}
+    with_exercises = [path for path in paths if "%%fill " in path.read_text(encoding="utf-8")]
+    return {f"lab{path.stem[:2]}": path.stem for path in with_exercises}
 
 
 def find_lab(text: str) -> str:
