@@ -102,7 +102,8 @@ def write(course: Course, student: str, kind: str, texts: dict[str, str]) -> Non
     folder = course.dir / "submitted" / student / LAB
     folder.mkdir(parents=True, exist_ok=True)
     cells = [
-        {"cell_type": "code", "id": slug.replace("_", "-"), "metadata": {}, "outputs": [],
+        {"cell_type": "code", "id": slug.replace("_", "-"), "outputs": [],
+         "metadata": {"nbgrader": {"grade_id": f"{slug}-stub"}},
          "execution_count": None, "source": cell_source(slug, text)}
         for slug, text in texts.items()
     ]  # fmt: skip

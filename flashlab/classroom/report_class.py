@@ -13,6 +13,7 @@ from flashlab.classroom.sandbox import NONE
 BINS = 10
 LIKE_EACH_OTHER, LIKE_THE_SOLUTION = 0.9, 0.9
 MOST_PAIRS, MOST_CLUSTERS = 30, 20
+MOST_OPEN = 20  # things to look at that stay unfolded
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{line(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f"<table>{f'<tr>{head}</tr>' if any(headings) else ''}{body}</table>"
 
 
 def _overview(lab: LabReport) -> str:
@@ -107,7 +108,12 @@ def _said(lab: LabReport) -> str:
         for mark in one.marks
         if mark.points is None
     ]
-    return "<h3>To look at</h3>" + _table(("student", "what"), rows) if rows else ""
+    if not rows:
+        return ""
+    whole = _table(("student", "what"), rows)
+    if len(rows) > MOST_OPEN:
+        whole = f"<details><summary>{len(rows)} things</summary>{whole}</details>"
+    return f"<h3>To look at</h3>{whole}"
 
 
 def _exercise(lab: LabReport, slug: str) -> str:
