@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from flashlab import aot, exercises
+from flashlab.bench import records
 from flashlab.exercise import Case
 from flashlab.iocount import count_io
 from flashlab.numerics import compare, limits
 from flashlab.reference.backward import flash2_backward
+from flashlab.viz import pass_speed
 from flashlab.worked import flash3_backward as worked
 from flashlab.worked import flash3_backward_dq as dq_pass
 from flashlab.worked.flash3_backward import flash3_backward
@@ -118,3 +120,15 @@ def test_gradients_equal_fp64_and_roles_keep_apart(name: str, deterministic: boo
 @pytest.mark.parametrize(("name", "sizes"), SIZES, ids=[name for name, _ in SIZES])
 def test_gradients_equal_fp64_on_hopper(name, sizes, D, dtype, deterministic) -> None:
     check(sizes(D), dtype, deterministic, "cuda")
+
+
+def test_chapter_08_says_what_was_recorded() -> None:
+    rows = records.load("flash3_backward")["rows"]
+    assert len(rows) == 12 and {row["D"] for row in rows} == {64, 128}
+    for row in rows:
+        found = pass_speed.rates(row)
+        assert row["work"] == 10 * row["B"] * row["H"] * row["N"] ** 2 * row["D"] / (
+            2 if pass_speed.causal(row, "flash3_backward") else 1
+        )
+        assert found["ours"] / found["deterministic"] < 1.25  # "far less than 7/5"
+        assert found["ours"] > found["flash2_backward"] > found["sdpa flash"]

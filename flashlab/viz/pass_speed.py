@@ -17,6 +17,8 @@ NAMES = {  # a version beside ours -> what a reader calls it
     "cudnn fp16": "SDPA, cuDNN, fp16",
     "sdpa flash fp16": "SDPA, flash, fp16",
     "standard": "standard, five kernels",
+    "deterministic": "dq in its own pass",
+    "flash2_backward": "chapter 07's",
 }
 PASSES = {  # the bench -> what it times, and the FLOPs of the convention over B H N^2 D
     "flash2_forward": ("forward", 4),
@@ -25,6 +27,7 @@ PASSES = {  # the bench -> what it times, and the FLOPs of the convention over B
     "flash3_variants": ("forward", 4),
     "fp8_hopper": ("forward", 4),
     "flash2_backward": ("backward", 10),
+    "flash3_backward": ("backward", 10),
 }
 FILLS = {"ours": "orange", "standard": "grey"}  # other versions are blue
 
