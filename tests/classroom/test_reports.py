@@ -1,0 +1,124 @@
+"""What a class's reports say: likeness, groups of unknown mistakes, a table that runs nothing."""
+
+import re
+
+from flashlab import exercises, sources
+from flashlab.classroom import report_class, report_csv, report_feedback, report_similar
+from flashlab.classroom.answers import Submission
+from flashlab.classroom.course import Lab, Points
+from flashlab.classroom.grade_marks import Graded, graded
+from flashlab.grader.report import CaseResult, Report, Where
+
+SLUG = "flash_forward"
+LAB = Lab("lab04", "04_flash_forward", {SLUG: Points(75, (5,) * 5)})
+
+
+def wrong(got: float = 3.5, mistake: dict | None = None) -> Report:
+    case = CaseResult("one-tile", "core", {"BLOCK_M": 16}, {"N_q": 16}, "wrong")
+    case.where = Where("o", [0, 0, 1, 2], 1.0, got, rows=[1])
+    return Report(SLUG, "cpu", "wrong", "o is wrong", cases=[case], mistake=mistake)
+
+
+def entry(report: Report, text: str) -> dict:
+    import json
+
+    data = json.loads(report.to_json())
+    return {
+        "status": report.status,
+        "points": report.points,
+        "steps": [report.passed] * 5,
+        "hidden": data,
+        "shown": None if report.passed else data,
+        "signature": report_similar.signature(report),
+        "shape": report_similar.shape(text),
+    }
+
+
+def one(student: str, report: Report, text: str = "", sandbox: str = "bubblewrap 1") -> Graded:
+    result = {"exercises": {SLUG: entry(report, text)}, "sandbox": sandbox, "seconds": 9.0}
+    return graded(Submission(student, "lab04", {SLUG: text}), LAB, "k", result)
+
+
+def renamed(text: str) -> str:
+    """The same program with other names and no comments."""
+    text = re.sub(r"#.*", "", text)
+    for old, new in (("acc", "total"), ("m_new", "top"), ("alpha", "shrink")):
+        text = re.sub(rf"\b{old}\b", new, text)
+    return text
+
+
+def test_a_renamed_copy_is_alike_and_the_stub_says_nothing() -> None:
+    solution = sources.solution_text(SLUG)
+    mine = report_similar.own(report_similar.shape(solution), SLUG)
+
+    assert report_similar.share(
+        mine, report_similar.own(report_similar.shape(renamed(solution)), SLUG)
+    ) == 1.0  # fmt: skip
+    stub = report_similar.own(report_similar.shape(sources.stub_text(SLUG)), SLUG)
+    assert not stub and report_similar.share(mine, stub) == 0
+    other = sources.course_dir() / "tests" / "variants" / SLUG / "two_passes.py"
+    theirs = report_similar.own(report_similar.shape(other.read_text()), SLUG)
+    assert report_similar.share(mine, theirs) < 0.6
+
+
+def test_a_text_that_does_not_parse_has_no_shape() -> None:
+    for text in ("def (", "(" * 10_000, "-" * 100_000 + "1", "x\0"):
+        assert report_similar.shape(text) == []
+
+
+def test_answers_that_go_wrong_alike_have_one_signature() -> None:
+    known = {"slug": "a", "says": "b", "confidence": "c"}
+
+    assert report_similar.signature(wrong()) == report_similar.signature(wrong(3.5001))
+    assert report_similar.signature(wrong()) != report_similar.signature(wrong(4.5))
+    assert report_similar.signature(wrong(mistake=known)) == ""
+    assert report_similar.signature(Report(SLUG, "cpu", "pass", "fine")) == ""
+
+
+def test_the_class_page_groups_names_and_counts() -> None:
+    solution = sources.solution_text(SLUG)
+    mistake = exercises.get(SLUG).mistakes[0]
+    known = {"slug": mistake.slug, "says": mistake.says, "confidence": "certain"}
+    right = Report(SLUG, "cpu", "pass", "fine", points=100)
+    lost = Report(SLUG, "cpu", "grader_error", "lost")
+    rows = [
+        one("ann", right, solution),
+        one("bob", right, renamed(solution)),
+        one("cid", wrong(), "x = 1"),
+        one("dan", wrong(), "x = 2"),
+        one("eve", wrong(mistake=known), "x = 3"),
+        one("<b>fay</b>", lost, "x = 4"),
+    ]
+
+    page = report_class.class_page("demo", [report_class.LabReport("lab04", rows, "c0ffee")])
+
+    assert "cid, dan" in page and "the next mistake to add" in page
+    assert mistake.says.split("'")[0] in page
+    assert "<td>100%</td><td>ann</td><td>bob</td>" in page
+    assert "Like the course&#x27;s solution" in page or "Like the course's solution" in page
+    assert "&lt;b&gt;fay" in page and "<b>fay" not in page
+    assert "c0ffee" in page and "9 s a submission" in page
+    assert "<script" not in page and "Unsandboxed" not in page
+
+
+def test_an_error_of_the_grader_costs_nothing_and_says_so() -> None:
+    lost = one("ann", Report(SLUG, "cpu", "grader_error", "lost"))
+
+    assert lost.points is None
+    assert "costs you nothing" in report_feedback.feedback(lost, "c0ffee")
+    assert report_csv.table([lost]).splitlines()[1].startswith("ann,lab04,,100,,grader_error")
+
+
+def test_no_cell_of_the_table_is_a_formula() -> None:
+    names = ["=1+1", "+1", "-1", "@a", '=cmd|"/c calc"!A0', "a\nb,c", "\x1b[2J"]
+    table = report_csv.table([one(n, Report(SLUG, "cpu", "pass", "", points=100)) for n in names])
+
+    assert len(table.splitlines()) == len(names) + 1
+    assert not any(row.startswith(("=", "+", "-", "@", '"=')) for row in table.splitlines())
+    assert "\x1b" not in table
+
+
+def test_unsandboxed_stands_on_the_page_of_each_student() -> None:
+    page = report_feedback.feedback(one("ann", wrong(), sandbox="unsandboxed"), "c0ffee")
+
+    assert "Unsandboxed" in page
