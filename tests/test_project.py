@@ -138,3 +138,35 @@ def test_the_project_speaks_of_itself(what):
 def test_the_readme_names_every_exercise():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [slug for slug in exercises.SYLLABUS if f"`{slug}`" not in text] == []
+
+
+def test_the_readme_counts_right():
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    hours = round(sum(exercises.get(slug).minutes for slug in exercises.SYLLABUS) / 60)
+    assert f"**{len(list((ROOT / 'chapters').glob('*.ipynb')))} chapters**" in text
+    assert f"**{len(exercises.SYLLABUS)} exercises**, about {hours} hours" in text
+
+
+def test_the_citation_has_the_projects_address_and_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["repository-code"] == PROJECT["urls"]["Repository"]
+    assert citation["version"] == PROJECT["version"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda p: p.name)
+def test_what_github_reads_is_sound(path):
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if path.parent.name == "workflows":
+        steps = [step for job in found["jobs"].values() for step in job["steps"]]
+        targets = re.findall(r"make ([\w-]+)", " ".join(step.get("run", "") for step in steps))
+        makefile = (ROOT / "Makefile").read_text()
+        assert targets and all(re.search(rf"^{t}:", makefile, re.M) for t in targets)
+    elif path.name != "config.yml":
+        ids = [field["id"] for field in found["body"]]
+        assert len(ids) == len(set(ids)) > 1
+
+
+def test_pictures_are_small_and_shown():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "docs" / "pictures").iterdir():
+        assert path.stat().st_size < 100_000 and f"docs/pictures/{path.name}" in text
