@@ -54,7 +54,8 @@ def limits(
     Args:
         reference: fp64 reference by output name.
         honest: Honest low-precision answers by output name, in the output's dtype; empty: exact
-            comparison. An answer may add ``"<output>:floor"``, a smallest limit, or
+            comparison. An answer may add ``"<output>:floor"``, a smallest limit,
+            ``"<output>:times"``, a factor in place of 4 where answers hardly differ, or
             ``"<output>:band"``, which asks for an error between 0.5 and 1.5 times those of the
             answers (FP8).
         inputs: The call's arguments; ``q k v sm_scale`` (or ``x``) give the largest score.
@@ -72,7 +73,8 @@ def limits(
             continue
         base = max(max_error(a, ref) for a in answers)
         eps = _eps(honest[0][name])
-        budget = widened * (HONEST * base + ROUNDINGS * eps * _largest(ref))
+        times = min(float(a.get(f"{name}:times", HONEST)) for a in honest)
+        budget = widened * (times * base + ROUNDINGS * eps * _largest(ref))
         least = max(float(a.get(f"{name}:floor", 0.0)) for a in honest)
         limit = max(_by_scores(name, ref, budget, inputs, widened), least)
         made[name] = Limit(limit, limit, max(PRECISION * limit, budget))

@@ -20,7 +20,8 @@ from flashlab.loading import load_module
 from flashlab.pipeline import PipelineError
 from flashlab.ring import RankError
 
-SENTINEL = {2: (torch.int16, 0x7FB7), 4: (torch.int32, 0x7FB75EAD)}  # NaNs nobody computes
+# NaNs nobody computes, by bytes of an element
+SENTINEL = {1: (torch.uint8, 0x7F), 2: (torch.int16, 0x7FB7), 4: (torch.int32, 0x7FB75EAD)}
 
 
 class Fresh(TorchDispatchMode):
@@ -28,7 +29,8 @@ class Fresh(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
-        if func.__name__.startswith("empty") and made.element_size() in SENTINEL:
+        known = made.element_size() in SENTINEL and made.dtype != torch.bool
+        if func.__name__.startswith("empty") and known:
             kind, value = SENTINEL[made.element_size()]
             if made.numel():
                 made.view(kind).fill_(value)

@@ -14,7 +14,7 @@ STATISTIC, BF16 = 4, 2  # bytes of a scale or of lse, of an element of o
 
 
 def honest(inputs: Inputs) -> list[dict[str, torch.Tensor]]:
-    """Two honest answers: P rounded to e4m3 as it is, and times 2^8; with a band for o."""
+    """Honest answers: P rounded to e4m3 as it is, times 2^8, or in between; a band for o."""
     return honest_fp8(**inputs)
 
 
@@ -103,7 +103,6 @@ RAGGED = (
         "The last tile has 5 keys and all scores are near -120: a lane beyond the keys that "
         "counts as score 0 outweighs every real one.",
         pairs=(0, 1),
-        own=True,
         **E4M3,
     ),
     Case(
@@ -160,6 +159,7 @@ CAUSAL = (
         "causal",
         lambda t: _sizes(1, 1, 9, 2 * t["BLOCK_N"] + 11, 128, causal=True),
         "9 queries and more keys: the mask is aligned at the last query and the last key.",
+        seed=1,
         pairs=(0, 2),
         **E4M3,
     ),
@@ -185,7 +185,7 @@ HOSTILE = (
     Case(
         "zero-block",
         "hostile",
-        lambda t: _sizes(1, 1, t["BLOCK_M"], 3 * t["BLOCK_N"], 96, blocks="zeros"),
+        lambda t: _sizes(1, 1, t["BLOCK_M"], 3 * t["BLOCK_N"], 32, blocks="zeros"),
         "The first block of k8 and of v8 is 0, with a scale of 1.",
         **E4M3,
     ),
@@ -194,6 +194,7 @@ HOSTILE = (
         "hostile",
         lambda t: _sizes(1, 1, t["BLOCK_M"], 2 * t["BLOCK_N"] + 1, 128, blocks="mean"),
         "The values have mean 8: a scale of v8 that is missing or counted twice shows at once.",
+        trivial="all values lie near 8, and so does their mean",
         **E4M3,
     ),
     Case(
@@ -202,6 +203,7 @@ HOSTILE = (
         lambda t: _sizes(1, 1, 3, 2048, 4096, sm_scale=0.0),
         "sm_scale is 0 and there are 2,048 keys: each weighs 2^-11, less than e4m3 holds. "
         "Relative to the maximum it is 1.",
+        trivial="all keys weigh the same, so the mean of V is right",
         **E4M3,
     ),
     Case(

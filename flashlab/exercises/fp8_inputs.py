@@ -80,7 +80,7 @@ def fp8_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> 
     found = {}
     for name in "qkv":
         x = made.pop(name)
-        factor = 3.0 ** (torch.arange(x.shape[2]) // block_rows - 1)[:, None]
+        factor = 3.0 ** (torch.arange(x.shape[2]) // block_rows)[:, None]
         if blocks == "outliers":
             x = outliers(x, generator)
         if blocks == "apart":

@@ -1,13 +1,18 @@
 """Honest FP8: what careful kernels lose when they round to e4m3, as budgets. Floor: core."""
 
+import itertools
+
 import torch
 from torch import Tensor
 
 from flashlab.reference.fp8 import E4M3, MOST, hadamard_matrix, per_row
 from flashlab.reference.honest import visible
 
-SHIFTS = (0, 8)  # P is rounded as it is, or times 2^8
+# P is rounded as it is, or times 2^8, relative to the maximum of the row or of the tiles so far
+WAYS = tuple(itertools.product((1.0, 2.0**8), (None, 32, 64)))
+TIMES = 2.0  # the limit over the worst of them, where o has no band
 LEAST_KEYS = 64  # below, few roundings add up to an error that is anybody's guess
+LEAST_WEIGHTS = 4.0  # likewise where softmax gives nearly all weight to fewer keys
 MEAN_FREE = 0.5  # a mean of V above this share of its RMS hides the error of P
 ACCUMULATED = 2.0**-13  # of the largest term: what a step of Hopper's FP8 product may drop
 STEP = 32  # columns of a step
@@ -62,7 +67,7 @@ def honest_fp8(
     causal: bool = False,
     sm_scale: float | None = None,
 ) -> list[dict[str, Tensor]]:
-    """Two honest answers to ``fp8_forward``: P rounded as it is, and times 2^8.
+    """Honest answers to ``fp8_forward``: P rounded as it is, times 2^8, or in between.
 
     Where enough mean-free values add up, the error of o is asked to lie in a band round theirs:
     a smaller one means that P was not rounded to FP8 at all.
@@ -79,23 +84,37 @@ def honest_fp8(
         return [{"o": torch.zeros(q.shape).bfloat16(), "lse": lse}]
     s = factor * (q @ k.transpose(2, 3))
     s = s.masked_fill(~visible(q.shape[2], k.shape[2], causal), -torch.inf)
-    m = s.amax(3, keepdim=True)
-    p = torch.exp(s - m.masked_fill(m == -torch.inf, 0.0))  # [B, H, N_q, N_k]
-    l_sum = p.sum(3, keepdim=True)
-    answers = []
-    for shift in SHIFTS:
-        acc = rounded(p * 2.0**shift) @ v / 2.0**shift
-        o = acc / l_sum.masked_fill(l_sum == 0, 1.0)
-        answers.append({"o": o.bfloat16(), "lse": (m + l_sum.log())[..., 0]})
-    answers[0]["lse:floor"] = lse_floor(q, k, factor)
-    if banded(v):
+    lse = torch.logsumexp(s, 3)
+    answers = [{"o": _forward(s, v, *way).bfloat16(), "lse": lse} for way in WAYS]
+    answers[0] |= {"lse:floor": lse_floor(q, k, factor), "o:times": torch.tensor(TIMES)}
+    p = torch.exp(s - lse.masked_fill(lse == -torch.inf, 0.0)[..., None])
+    if banded(v, p):
         answers[0]["o:band"] = torch.ones(())
     return answers
 
 
-def banded(v: Tensor) -> bool:
-    """Whether the error of P shows in o: enough keys, and no mean of V that outweighs it."""
-    return v.shape[2] >= LEAST_KEYS and bool(v.mean() ** 2 < MEAN_FREE**2 * v.square().mean())
+def _forward(s: Tensor, v: Tensor, times: float, tile: int | None) -> Tensor:
+    """o of scores s, tile by tile of keys (None: all at once), P times ``times`` in e4m3."""
+    m = s.new_full(s.shape[:3], -torch.inf)
+    l_sum, acc = torch.zeros_like(m), s.new_zeros(*s.shape[:3], v.shape[3])
+    for part, values in zip(
+        s.split(tile or s.shape[3], 3), v.split(tile or v.shape[2], 2), strict=True
+    ):
+        m_new = torch.maximum(m, part.amax(3))
+        safe = m_new.masked_fill(m_new == -torch.inf, 0.0)
+        alpha, p = torch.exp(m - safe), torch.exp(part - safe[..., None])
+        l_sum = alpha * l_sum + p.sum(3)
+        acc = alpha[..., None] * acc + rounded(p * times) @ values / times
+        m = m_new
+    return acc / l_sum.masked_fill(l_sum == 0, 1.0)[..., None]
+
+
+def banded(v: Tensor, p: Tensor) -> bool:
+    """Whether the error of P shows in o: enough keys that count, and no mean of V to hide it."""
+    spread = 1.0 / p.square().sum(3).clamp_min(1e-9)  # so many equal weights would do the same
+    centred = bool(v.mean() ** 2 < MEAN_FREE**2 * v.square().mean())
+    counted = float(spread[p.sum(3) > 0].mean()) >= LEAST_WEIGHTS if bool((p > 0).any()) else False
+    return v.shape[2] >= LEAST_KEYS and centred and counted
 
 
 def lse_floor(q: Tensor, k: Tensor, factor: float) -> Tensor:

@@ -193,7 +193,7 @@ _PRODUCT = (
         _PV,
         "pv = tl.dot(p.to(tl.float8e5).to(tl.float16).to(v8.dtype), v8)",
         "four-tiles",
-        "wrong",
+        "precision",
         "p passes through e5m2, which has two mantissa bits: the error doubles.",
     ),
     Mistake(
@@ -216,7 +216,7 @@ _PRODUCT = (
         "scale-of-k-for-v",
         _ACC,
         "acc = alpha[:, None] * acc + k_scale * pv",
-        "one-tile",
+        "scales-apart",
         "wrong",
         "The second product gets the scale of k8: it multiplies v8.",
     ),

@@ -176,7 +176,7 @@ _ROUNDING = (
         f"    {_CAST}",
         "    tl.store(ptrs, x.to(tl.float8e5).to(tl.float32).to(tl.float8e4nv), mask=mask)",
         "one-tile",
-        "wrong",
+        "precision",
         "x is rounded to e5m2 on its way, which has two mantissa bits: the error doubles.",
     ),
     Mistake(
@@ -184,7 +184,7 @@ _ROUNDING = (
         f"    {_CAST}",
         "    tl.store(ptrs, tl.floor(x + 0.5).to(tl.float8e4nv), mask=mask)",
         "subnormal",
-        "wrong",
+        "precision",
         "x is rounded to whole numbers first, as for int8: e4m3 has steps of 2^-9 near 0.",
     ),
     Mistake(
@@ -216,7 +216,7 @@ _ROUNDING = (
         "strides-of-x",
         "        *x.stride(), *x8.stride(), *scale.stride(),",
         "        *x.stride(), *x.stride(), *scale.stride(),",
-        "permuted",
+        "strided",
         "oob",
         "x8 is addressed with the strides of x; it is contiguous.",
     ),
