@@ -119,7 +119,10 @@ def test_the_band_asks_for_fp8_weights(name, round_p, status, seed):
 
 def test_the_band_stands_only_where_it_means_something():
     v = torch.randn(1, 1, 96, 32, generator=generator())
-    assert banded(v) and not banded(v[:, :, :63]) and not banded(v + 8)
+    flat, peaked = torch.full((1, 1, 4, 96), 1 / 96), torch.eye(96)[None, None, :4]
+    assert banded(v, flat) and not banded(v[:, :, :63], flat[..., :63])
+    assert not banded(v + 8, flat) and not banded(v, peaked)
+    assert not banded(v, torch.zeros_like(flat))  # no query sees a key
 
 
 def test_outliers_are_there():
