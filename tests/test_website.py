@@ -17,13 +17,15 @@ from flashlab.quizzes.question import judge
 from flashlab.viz import score_budget
 from flashlab.website import contracts, evidence, live, pages
 
+CHAPTERS = sorted((sources.course_dir() / "chapters").glob("*.ipynb"))
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Path:
     """All pages, the chapters without outputs."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "left over.md").write_text("# Nothing writes me any more\n")
-    pages.write(folder, sorted((sources.course_dir() / "chapters").glob("*.ipynb")))
+    pages.write(folder, CHAPTERS, [evidence.reproduced("fa3-ablation")])
     return folder
 
 
@@ -81,7 +83,7 @@ def test_a_rate_on_the_evidence_page_is_work_by_time():
     record = records.load("flash2_forward")
     row = record["rows"][0]
     rate = row["work"] / row["ms"]["ours"] / 1e9
-    assert f" {rate:.1f} " in evidence.page({}).split("`flash2_forward`")[1].split("###")[0]
+    assert f" {rate:.1f} " in evidence.page({}, []).split("`flash2_forward`")[1].split("###")[0]
 
 
 def test_a_version_that_was_not_timed_is_left_blank():
@@ -112,7 +114,7 @@ def test_links_to_files_lead_to_the_repository():
 def test_nothing_is_left_over_and_unchanged_pages_keep_their_time(written):
     assert not (written / "left over.md").exists()
     before = {path: path.stat().st_mtime_ns for path in written.rglob("*.md")}
-    pages.write(written, sorted((sources.course_dir() / "chapters").glob("*.ipynb")))
+    pages.write(written, CHAPTERS, [evidence.reproduced("fa3-ablation")])
     assert {path: path.stat().st_mtime_ns for path in written.rglob("*.md")} == before
 
 

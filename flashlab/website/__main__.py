@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chapters = execute.chapters(options.only)
     executed = execute.run_all(chapters, out / "executed", options.jobs, say)
     source = out / "source"
-    pages.write(source, executed)
+    pages.write(source, executed, execute.tables(out / "executed", say))
     say("rendering")
     problems = render.html(source, out / "html", out / "doctrees")
     for problem in problems:

@@ -8,8 +8,13 @@ from flashlab import claims, reproduce
 from flashlab.bench import records
 
 
-def page(chapters: Mapping[str, str]) -> str:
-    """The page as Markdown; ``chapters`` maps two digits to the stem of a page of the site."""
+def page(chapters: Mapping[str, str], tables: Sequence[str]) -> str:
+    """The page as Markdown.
+
+    Args:
+        chapters: Two digits -> the stem of a page of the site.
+        tables: ``reproduced(name)`` of each table that is shown.
+    """
     parts = [
         "# Evidence",
         "What the course says, and how you can see that it is so. Computed, counted and simulated "
@@ -18,7 +23,7 @@ def page(chapters: Mapping[str, str]) -> str:
         "## Claims",
         _claims(chapters),
         "## Papers' tables, recomputed",
-        *[_reproduced(name) for name in reproduce.TABLES],
+        *tables,
         "## Measured on GPUs",
         *[_record(path.stem) for path in sorted(records.FOLDER.glob("*.json"))],
     ]
@@ -36,13 +41,14 @@ def _claims(chapters: Mapping[str, str]) -> str:
     return table(("chapter", "claim", "shown", "source"), rows)
 
 
-def _reproduced(name: str) -> str:
+def reproduced(name: str) -> str:
+    """A paper's table, computed now: some take a minute."""
     made = reproduce.make(name)
     rows = [
         (
             row.what,
-            f"{row.paper:,.{_digits(row.paper)}f}",
-            f"{row.ours:,.{_digits(row.paper)}f}",
+            _number(row.paper),
+            _number(row.ours),
             f"{row.ratio:.3f}",
             row.unit,
         )
@@ -58,8 +64,9 @@ def _reproduced(name: str) -> str:
     )
 
 
-def _digits(value: float) -> int:
-    return 3 if abs(value) < 10 else 0
+def _number(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _record(name: str) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from flashlab import notebook, sources
+from flashlab import notebook, reproduce, sources
 from flashlab.authoring.colab_cells import SETUP
+from flashlab.website import evidence
 from flashlab.workspace.files import write_atomic
 
 LIMIT_S = 300  # of a cell: a hang, not a speed
@@ -52,6 +53,18 @@ def run_all(
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(one, paths))
+
+
+def tables(folder: Path, say: Callable[[str], None]) -> list[str]:
+    """The papers' tables of the evidence page; computed again where code changed."""
+    texts = []
+    for name in reproduce.TABLES:
+        target = folder / f"{name}-{_state()[:16]}.md"
+        if not target.is_file():
+            say(f"computing the table {name}")
+            write_atomic(target, evidence.reproduced(name).encode())
+        texts.append(target.read_text(encoding="utf-8"))
+    return texts
 
 
 def run(path: Path) -> nbformat.NotebookNode:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from flashlab.viz.explorer import Explorer
 
 
+FAR = (977.31, 4321.7, 89.13, 31.77, 2.19)  # no unit's factor; one is no likely mistake either
+
+
 def load_ipython_extension(shell: Any) -> None:
     """Show explorers and quizzes by their live pages in this kernel."""
     formatter = shell.display_formatter.mimebundle_formatter
@@ -93,7 +96,9 @@ def verdicts(question: "Question") -> dict[str, Any]:
     def said(value: float | str) -> str:
         return rich(judge(question, value).said)
 
-    far = 977.31  # no unit's factor, and no likely mistake
+    far = next(
+        f for f in FAR if not any(_near(v, known) for v in (right * f, right / f, -right * f))
+    )
     return {
         "near": [[target, share, said(target)] for target, share in known],
         "large": said(right * far),
@@ -101,3 +106,7 @@ def verdicts(question: "Question") -> dict[str, Any]:
         "sign": said(-right * far if right else far),
         "none": said("?").replace("&#x27;?&#x27; is", "This is").replace("'?' is", "This is"),
     }
+
+
+def _near(value: float, known: list[tuple[float, float]]) -> bool:
+    return any(abs(value - target) <= share * abs(target) for target, share in known)

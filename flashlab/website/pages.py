@@ -14,8 +14,14 @@ from flashlab.workspace.files import write_atomic
 LINK = re.compile(r"\]\((?:\.\./(chapters|labs)/)?(\d\d_\w+)\.ipynb\)")
 
 
-def write(source: Path, executed: Sequence[Path]) -> None:
-    """Fill the folder ``source``; files that nothing writes any more are removed."""
+def write(source: Path, executed: Sequence[Path], tables: Sequence[str]) -> None:
+    """Fill the folder ``source``; files that nothing writes any more are removed.
+
+    Args:
+        source: What Sphinx reads.
+        executed: The executed chapters.
+        tables: The papers' tables of the evidence page.
+    """
     texts = {"index.md": index(executed)}
     there = {path.stem for path in executed}
     for path in executed:
@@ -26,7 +32,7 @@ def write(source: Path, executed: Sequence[Path]) -> None:
         texts[f"exercises/{slug}.md"] = contracts.page(slug)
     texts["syllabus.md"] = syllabus(executed)
     texts["glossary.md"] = glossary()
-    texts["evidence.md"] = evidence.page({path.stem[:2]: path.stem for path in executed})
+    texts["evidence.md"] = evidence.page({path.stem[:2]: path.stem for path in executed}, tables)
     texts |= api.pages()
     texts |= guides()
     _replace(source, texts)
