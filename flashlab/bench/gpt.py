@@ -81,7 +81,10 @@ def losses() -> dict:
     """
     runs = {name: train.train(train.ON_GPU, attend, name) for name, attend in ATTENTIONS.items()}
     sheet = hardware.find(torch.cuda.get_device_name(0))
-    found = {"every": EVERY, "steps": train.ON_GPU.steps, "runs": {}}
+    what, size = train.ON_GPU, train.ON_GPU.size
+    told = {"B": what.B, "N": what.N, "layers": size.layers, "heads": size.heads}
+    told |= {"width": size.width, "rate": what.rate}
+    found = {"every": EVERY, "steps": what.steps, "plan": told, "runs": {}}
     for name, run in runs.items():
         far = train.apart(run, runs["sdpa flash"])
         found["runs"][name] = {

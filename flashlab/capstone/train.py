@@ -56,7 +56,7 @@ LETTERS = len(text.ALPHABET)
 ON_CPU = Plan(Size(LETTERS, 128, layers=2, heads=2, width=128), B=4, N=64, steps=160)
 ON_GPU = Plan(  # large enough for a GPU to be what takes the time, not the launches
     Size(LETTERS, 2048, layers=6, heads=12, width=768), B=16, N=2048, steps=300, device="cuda",
-    rate=3e-4,
+    rate=1.5e-4,
 )  # fmt: skip
 
 
