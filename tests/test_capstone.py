@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from flashlab import memory, routes
+from flashlab import cli, memory, routes
 from flashlab.capstone import flops, gpt, ladder, peers, text, train
 from flashlab.grader import trials
 from flashlab.reproduce import fa2
@@ -225,6 +225,14 @@ def test_the_curve_says_what_it_draws():
         watch(n, 2, loss)
     page = watch.html(2, 2, 5.0)
     assert "2 steps in 5 s, loss 2.000" in page and 'max="2" value="2"' in page
+
+
+def test_the_bench_refuses_what_it_would_ignore(capsys):
+    assert cli.main(["bench", "gpt", "--mine"]) == 2
+    assert "leave --mine away" in capsys.readouterr().err
+    if not torch.cuda.is_available():
+        assert cli.main(["bench", "gpt"]) == 1
+        assert "needs an NVIDIA GPU" in capsys.readouterr().out
 
 
 RECORD = {

@@ -112,6 +112,8 @@ def routes_taken() -> list[str]:
 
 def main(slug: str, mine: bool = False, out: str | None = None) -> int:
     """Print the table, the layer's memory and the losses; 1 without a GPU."""
+    if mine:
+        raise ValueError("gpt times the course's solutions (chapter 12 yours): leave --mine away")
     if not torch.cuda.is_available():
         print("flashlab bench gpt measures speed and needs an NVIDIA GPU; none is here.")
         return 1
