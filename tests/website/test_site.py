@@ -14,6 +14,7 @@ LABS = sorted(path.stem for path in (sources.course_dir() / "labs").glob("*.ipyn
 PAGES = [
     "index",
     *("start", "syllabus", "glossary", "evidence", "search", "genindex"),
+    *sorted(path.stem for path in (sources.course_dir() / "docs").glob("*.md")),
     *(f"chapters/{name}" for name in CHAPTERS),
     *(f"labs/{name}" for name in LABS),
     *(f"exercises/{slug}" for slug in exercises.SYLLABUS),
@@ -101,6 +102,8 @@ def test_no_link_within_the_site_is_broken(site):
     ids: dict[Path, set[str]] = {}
     broken, seen = [], 0
     for path in sorted(site.rglob("*.html")):
+        if "_static" in path.parts:  # the theme's templates, no pages
+            continue
         for link in links(path):
             if re.match(r"[a-z]+:|//", link):
                 continue
