@@ -31,6 +31,7 @@ BENCHES = {
     "flash2_backward": "backward",
     "flash3_backward": "backward",
     "flash3_forward": "flash3",
+    "flash3_steps": "flash3_steps",
     "split_kv_decode": "decode",
     "varlen_forward": "varlen",
     "decode_splits": "decode_splits",

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from flashlab import iocount, sources
+from flashlab.bench import flash3_steps
 from flashlab.iocount import KernelError, RaceError
 from flashlab.loading import load_module
 from flashlab.reference import described
@@ -62,3 +63,13 @@ def test_what_tma_cannot_express_is_a_value_error_of_contract_and_solution(which
     for forward in (solution(), described.flash3_forward):
         with pytest.raises(ValueError, match="q must"):
             forward(x, x, x)
+
+
+@pytest.mark.parametrize("step", flash3_steps.STEPS)
+def test_each_step_that_is_timed_computes_the_same(step):
+    q, k, v = (torch.randn(1, 1, n, 64).half() for n in (70, 300, 300))
+    with iocount.count_io():
+        o, lse = flash3_steps.version(flash3_steps.STEPS[step])(q, k, v)
+    expected, nats = described.flash3_forward(q.double(), k.double(), v.double())
+    assert float((o.double() - expected).abs().max()) < 2e-3
+    assert torch.allclose(lse.double(), nats, atol=1e-4)
