@@ -58,6 +58,7 @@ CLAIMS = (
         words="On two H200s a causal zigzag ring, forward and backward, comes close to half of "
         "one GPU's time.",
         shown=("measured",),
-        source="H200 by `flashlab bench ring_attention`",
+        source="two H200s by `flashlab bench ring_attention`, 65,536 tokens",
+        values=(Value(0.96, "of ideal", margin=0.02),),
     ),
 )

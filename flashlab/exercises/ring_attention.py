@@ -159,7 +159,7 @@ EXERCISE = Exercise(
         "shares simply add. dq stays; dkv belongs to the block and follows it. After computing, "
         "dkv = arrived(gradients) is what the ranks before me found, dkv[:, :, :, keys] += "
         "torch.stack(dkv_part) adds my share, gradients = pass_on(dkv, group) sends it on. In the "
-        "last round too: the next rank is then the owner.",
+        "last round too: the next rank is then the owner, and gets it in the dtype of q.",
     ),
     steps=(
         "One message out, one in, neither waited for",

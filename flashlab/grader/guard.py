@@ -68,7 +68,10 @@ class Watch:
 
     def line(self, depth: int = 2) -> int:
         """Line of the answer that called into torch; 0 if nobody did, or its kernel's recorder."""
-        at = sys._getframe(depth)
+        try:
+            at = sys._getframe(depth)
+        except ValueError:  # called by a thread of autograd's, which has no Python below
+            return 0
         while at is not None:
             name = at.f_code.co_filename
             if name == self.filename:

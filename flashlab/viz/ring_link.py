@@ -32,7 +32,7 @@ LINKS = {
     "A100, NVLink": Link("A100-80", 300.0, PAPER),
     "A100, InfiniBand": Link("A100-80", 12.5, PAPER),
     "H200, NVLink": Link("H200", 450.0, "NVIDIA H200 data sheet: 900 GB/s, both directions"),
-    "H200, 400 Gb/s network": Link("H200", 50.0, "400 Gb/s / 8"),
+    "H200, 400 Gb/s": Link("H200", 50.0, "400 Gb/s / 8"),
 }
 
 
@@ -142,6 +142,6 @@ def link_explorer() -> Explorer:
             Control("H_kv", f"key heads of {H}", [32, 8, 1], 32),
             Control("mask", "mask", MASKS, "none"),
             Control("direction", "pass", PASSES, "forward"),
-            Control("reached", "kernel reaches", [1.0, 0.5], 1.0, "{:.0%} of the peak".format),
+            Control("reached", "part of the peak reached", [1.0, 0.5], 1.0, "{:.0%}".format),
         ),
     )

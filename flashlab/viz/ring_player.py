@@ -96,7 +96,8 @@ def _ranks(state: Round) -> list[str]:
         if rank + 1 < len(state.here):
             parts.append(chart.text(x + BOX + 3, 92, "→", size=14, ink="soft"))
     last = LEFT + len(state.here) * PITCH - 16
-    parts.append(chart.text(last, 166, "and round to rank 0", "end", 12, "soft"))
+    bottom = 84 + (2 if state.backward else 1) * (HIGH + 8)
+    parts.append(chart.text(last, bottom, "and round to rank 0", "end", 12, "soft"))
     return parts
 
 

@@ -23,7 +23,7 @@ _IN_BACKWARD = (
 )
 _ROUNDS_FORWARD = "        for step in range(1, world):\n            # 4."
 _ROUNDS_BACKWARD = "        for step in range(1, world):\n            # 5."
-_SEND_ON = "            gradients = pass_on(dkv, group)  # in the last round to its owner\n"
+_SEND_ON = "            gradients = pass_on(dkv.to(q.dtype) if home else dkv, group)\n"
 _NEXT_FORWARD = (
     "            if step + 1 < world:\n"
     "                travelling = pass_on(kv, group)  # while I compute with it\n"
@@ -286,7 +286,7 @@ _BACKWARD = (
     Mistake(
         "no-last-turn",
         _SEND_ON,
-        "            if step + 1 < world:\n    " + _SEND_ON,
+        "            if not home:\n    " + _SEND_ON,
         "two-ranks",
         "timeout",
         "The last turn is missing: in the last round too dkv has to be passed on, since the next "

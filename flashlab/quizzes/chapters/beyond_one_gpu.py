@@ -86,14 +86,14 @@ QUESTIONS = (
     Question(
         key="backward-bytes",
         prompt="Four ranks. Forward, each sends its keys and values on in 3 rounds, two bytes an "
-        "element. Backward it does so again, and sends gradients of them in four bytes, 4 times. "
-        "How many times the bytes of the forward pass is that?",
-        answer=lambda: (3 + 4 * 2) / 3,
+        "element. Backward it does so again, and sends gradients of them in four bytes, 3 times, "
+        "and a last time in two. How many times the bytes of the forward pass is that?",
+        answer=lambda: (3 + 3 * 2 + 1) / 3,
         unit="times",
-        because="3 blocks, and 4 blocks of twice the size, against 3.",
+        because="3 blocks, 3 blocks of twice the size, and one more, against 3.",
         wrong=(
             Wrong(lambda: (3 + 3 * 2) / 3, "The gradients go one turn further, to come home."),
-            Wrong(lambda: (3 + 4) / 3, "Gradients are summed in float32: twice the bytes."),
+            Wrong(lambda: (3 + 4) / 3, "While they travel, gradients take four bytes: twice."),
         ),
         tolerance=0.01,
     ),
