@@ -9,7 +9,6 @@ import triton.language as tl
 from triton.experimental import gluon
 
 from flashlab.iocount import (
-    KernelError,
     MissingOther,
     OutOfBounds,
     RaceError,
@@ -240,9 +239,10 @@ def wild(address):
     tl.load(address.to(tl.int64).to(tl.pointer_type(tl.float32)))
 
 
-def test_gluon_has_no_interpreter():
-    with pytest.raises(KernelError, match="written in Gluon"), count_io():
+def test_an_empty_gluon_kernel_runs_in_the_model():
+    with count_io() as tally:
         gluon_kernel[(1,)](torch.ones(1))
+    assert len(tally.launches) == 1
 
 
 def test_very_many_steps_are_added_up(monkeypatch):

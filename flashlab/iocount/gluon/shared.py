@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from flashlab.iocount.errors import OutOfBounds, RaceError, UninitialisedRead
+from flashlab.iocount.errors import KernelError, OutOfBounds, RaceError, UninitialisedRead
 from flashlab.iocount.gluon.roles import Role, Roles, Steps
 from flashlab.iocount.gluon.tile import NUMPY, Tile, rounded
 from flashlab.iocount.recorder import Recorder
+
+SHARED_BYTES = 232_448  # of a block on Hopper; here again since a sandbox has no hardware.py
 
 
 class Slot:
@@ -169,6 +171,7 @@ class Machine:
     def start(self, pid: tuple[int, int, int]) -> None:
         """The next program: empty shared memory, nothing under way."""
         self.pid = pid
+        self.taken = 0  # bytes
         self.copies: list[Copy] = []
         self.unfenced: list[Slot] = []
         self.stores: list[Store] = []  # under way, of all roles
@@ -187,6 +190,11 @@ class Machine:
 
     def allocate(self, dtype: Any, shape: Any) -> Buffer:
         kind = NUMPY[dtype.name]
+        self.taken += int(np.prod(shape)) * dtype.primitive_bitwidth // 8
+        if self.taken > SHARED_BYTES:
+            what = f"the kernel takes {self.taken >> 10} KB of shared memory or more"
+            hint = f"A block on Hopper has {SHARED_BYTES >> 10} KB: use fewer slots"
+            raise self.rec.error(KernelError, what, hint, kind="compile")
         empty = np.full(shape, np.nan if kind is np.float32 else 0x7F, kind)
         return Buffer(self, empty, dtype)
 
