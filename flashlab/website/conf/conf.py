@@ -35,6 +35,7 @@ html_css_files = ["site.css"]
 html_js_files = ["live.js"]
 html_show_copyright = False
 html_show_sphinx = False
+html_show_search_summary = False  # summaries are fetched, which a page on a disk may not
 html_copy_source = False
 html_theme_options = {
     "home_page_in_toc": True,
