@@ -76,7 +76,7 @@ JUPYTER = {
 def inline(
     scope: str, light: Mapping[str, str] | None = None, dark: Mapping[str, str] | None = None
 ) -> str:
-    """CSS variables for HTML within a notebook's page: JupyterLab, Colab, VS Code, the site, the system.
+    """CSS variables for HTML within a page: JupyterLab, Colab, VS Code, the site, the system.
 
     Args:
         scope: Selector of the element that holds the picture.
