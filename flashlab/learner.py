@@ -268,16 +268,19 @@ def inspect(slug: str, arch: str | int = "sm_80", *, solution: bool = False) -> 
     """Compile your kernels for a GPU you need not have; returns one row a launch and target.
 
     Args:
-        slug: Exercise.
+        slug: Exercise, or a worked kernel for Hopper such as ``"flash3_backward"``.
         arch: Target, such as ``"sm_90"`` or ``90``.
         solution: Inspect the course's solution instead of your file.
     """
     from flashlab import aot
+    from flashlab.worked import inspected
 
-    exercise = exercises.get(slug)
-    answer = _answer(slug, solution, None)
     number = int(str(arch).removeprefix("sm_"))
-    rows = grader.compile_for(exercise, answer.text, (number,))
+    if slug in inspected.CALLS:
+        rows = inspected.inspect(slug, (number,))
+    else:
+        exercise = exercises.get(slug)
+        rows = grader.compile_for(exercise, _answer(slug, solution, None).text, (number,))
     _say(aot.table(rows))
     return rows
 

@@ -1,20 +1,18 @@
 """Attention's gradients in Gluon: compiles for sm_90 anywhere; on Hopper equal to fp64."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import torch
 
-from flashlab import aot, exercises
+from flashlab import cli, exercises
 from flashlab.bench import records
 from flashlab.exercise import Case
 from flashlab.iocount import count_io
 from flashlab.numerics import compare, limits
 from flashlab.reference.backward import flash2_backward
 from flashlab.viz import pass_speed
-from flashlab.worked import flash3_backward as worked
-from flashlab.worked import flash3_backward_dq as dq_pass
+from flashlab.worked import inspected
 from flashlab.worked.flash3_backward import flash3_backward
 
 EXERCISE = exercises.get("flash2_backward")
@@ -27,24 +25,21 @@ MORE = (  # longer than a program's share, several tiles round the ring of slots
 )
 
 
-def inspect(module, call):
-    path = Path(module.__file__)
-    return {row.kernel: row for row in aot.inspect(path.read_text(), str(path), call, (90,))}
-
-
 @pytest.mark.core
-@pytest.mark.parametrize("D", [64, 128])
-def test_compiles_for_hopper_without_one(D: int) -> None:
-    x, lse = torch.zeros(1, 1, 1024, D, dtype=torch.float16), torch.zeros(1, 1, 1024)
-    rows = inspect(worked, lambda m: m.flash3_backward(x, x, x, x, lse, x))
-    rows |= inspect(
-        dq_pass, lambda m: m.flash3_dq(x, x, x, x, lse[0], lse[0], causal=True, scale=1.0)
-    )
-    for name in ("flash3_backward_kernel", "flash3_dq_kernel"):
-        row = rows[name]
+@pytest.mark.parametrize("name", sorted(inspected.CALLS))
+def test_compiles_for_hopper_without_one(name: str) -> None:
+    rows = inspected.inspect(name, (90,))
+    assert len(rows) == 4
+    for row in rows:  # D 64 and 128, full and causal
         assert row.ok, row.sentence
         assert row.counts["wgmma"] and row.counts["tma"] and row.counts["setmaxnreg"]
-        assert row.spill_bytes <= 80 and not any("serial" in note for note in row.notes)
+        assert not any("serial" in note for note in row.notes)
+    assert min(row.spill_bytes for row in rows) == 0
+
+
+def test_flashlab_inspect_takes_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", "flash3_backward_dq", "--arch", "sm_90"]) == 0
+    assert "flash3_dq_kernel" in capsys.readouterr().out
 
 
 @pytest.mark.core

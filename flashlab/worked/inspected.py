@@ -1,0 +1,39 @@
+"""Calls of worked kernels for Hopper, which ``flashlab inspect`` compiles offline. Floor: core."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flashlab import aot
+
+
+def _backward(module: Any) -> None:
+    for D in (64, 128):
+        x, lse = torch.zeros(1, 1, 1024, D, dtype=torch.float16), torch.zeros(1, 1, 1024)
+        for causal in (False, True):
+            module.flash3_backward(x, x, x, x, lse, x, causal=causal)
+
+
+def _dq(module: Any) -> None:
+    for D in (64, 128):
+        x, row = torch.zeros(1, 1, 1024, D, dtype=torch.float16), torch.zeros(1, 1024)
+        for causal in (False, True):
+            module.flash3_dq(x, x, x, x, row, row, causal=causal, scale=1.0)
+
+
+CALLS: dict[str, Callable[[Any], None]] = {"flash3_backward": _backward, "flash3_backward_dq": _dq}
+
+
+def inspect(name: str, archs: Sequence[int]) -> list[aot.Compiled]:
+    """Compile the kernels of a worked file for its usual calls; one row a launch and target.
+
+    Args:
+        name: One of ``CALLS``: a file of this folder.
+        archs: Compute capabilities.
+    """
+    path = Path(__file__).parent / f"{name}.py"
+    text = path.read_text(encoding="utf-8")
+    rows = aot.inspect(text, str(path), CALLS[name], archs)
+    return [row for row in rows if f"def {row.kernel}(" in text]
