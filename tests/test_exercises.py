@@ -29,13 +29,12 @@ class Fresh(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
-        known = made.element_size() in SENTINEL and made.dtype != torch.bool
-        if func.__name__.startswith("empty") and known:
+        if not func.__name__.startswith("empty"):  # others may return a number or a list
+            return made
+        if made.element_size() in SENTINEL and made.dtype != torch.bool and made.numel():
             kind, value = SENTINEL[made.element_size()]
-            if made.numel():
-                made.view(kind).fill_(value)
-        if func.__name__.startswith("empty"):
-            iocount.expect_output(made)
+            made.view(kind).fill_(value)
+        iocount.expect_output(made)
         return made
 
 

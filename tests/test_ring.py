@@ -28,12 +28,19 @@ def made(world, rows, dtype=torch.float64, **sizes):
     return make_inputs(sizes, dtype, torch.Generator().manual_seed(0))
 
 
-def left_behind():
-    """Processes that this one has started and that still run, but for servers of other tests."""
+def started():
+    """Processes that this one has started and that still run."""
     found = " ".join(path.read_text() for path in Path("/proc/self/task").glob("*/children"))
-    return [
+    return {
         pid for pid in found.split() if "server" not in Path(f"/proc/{pid}/cmdline").read_text()
-    ]
+    }
+
+
+@pytest.fixture
+def left_behind():
+    """Processes started by now that did not run before the test; servers are other tests'."""
+    before = started()
+    return lambda: started() - before
 
 
 @pytest.mark.parametrize("module", [SOLUTION, reference], ids=["solution", "reference"])
@@ -46,7 +53,7 @@ def left_behind():
         (4, {"causal": True, "zigzag": True, "sm_scale": -0.3}),
     ],
 )
-def test_a_ring_is_one_device_in_fp64_gradients_too(module, world, options):
+def test_a_ring_is_one_device_in_fp64_gradients_too(module, world, options, left_behind):
     call = made(world, 6, **options)
     expected = reference.whole_attention(**call)
     for name, x, want in zip(("o", "lse", "dq", "dk", "dv"), harness.run(module, **call), expected,
@@ -104,7 +111,7 @@ def test_a_bad_call_gets_the_same_sentence_from_reference_and_solution(change, s
     assert said[0] == said[1]
 
 
-def test_a_rank_that_dies_ends_the_run_with_its_name():
+def test_a_rank_that_dies_ends_the_run_with_its_name(left_behind):
     def work(member):
         if member.rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)

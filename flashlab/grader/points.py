@@ -12,13 +12,11 @@ NO_POINTS = ("unfilled", "contract", "forbidden", "compile", "grader_error")
 
 def award(exercise: Exercise, report: Report, runs: Sequence[Run]) -> None:
     """Fill ``points`` and ``points_by_part``; IO and resources count only if core passes."""
-    of = exercise.points() if report.cases else {"resources": 100}  # of what ran here
+    of = exercise.points()
     got = dict.fromkeys(of, 0.0)
     if report.status not in NO_POINTS:
-        core = not report.cases
-        if not core:
-            got["core"] = of["core"] * _share(exercise, report.cases, core=True)
-            core = got["core"] == of["core"]
+        got["core"] = of["core"] * _share(exercise, report.cases, core=True)
+        core = got["core"] == of["core"]
         if core and "edges" in of:
             got["edges"] = of["edges"] * _share(exercise, report.cases, core=False)
         if core and "io" in of:
