@@ -128,3 +128,16 @@ def test_what_the_text_says_of_the_model_is_what_it_gives():
     assert f"overlap gains {100 * (gain - 1):.0f} %" in text
     use = pace(schedules.producer, in_order, D=256).use
     assert f"the tensor cores are at {100 * use:.0f} % without it" in text
+
+
+def test_what_the_text_says_of_the_labs_kernel_is_in_its_record():
+    assert "the lab's is 1.3 times as fast" in chapter()["claims-explain"]
+    ratios = [
+        pass_speed.rates(row)["ours"] / pass_speed.rates(row)["flash2_forward"]
+        for row in records.load("flash3_forward")["rows"]
+        if row["D"] == 128 and row["N"] > 1024
+    ]
+    assert sum(ratios) / len(ratios) == pytest.approx(1.3, abs=0.05)
+    assert all(1.25 < ratio < 1.45 for ratio in ratios)
+    way = VARIANTS["on_the_way"]
+    assert all(step["after"] > step["before"] for step in way)
