@@ -8,6 +8,7 @@ import pytest
 
 from flashlab import sources
 from flashlab.bench import records
+from flashlab.pipeline import hopper
 from flashlab.reference import schedules
 from flashlab.reproduce import fa3
 from flashlab.viz import barrier_walk, pass_speed
@@ -141,3 +142,13 @@ def test_what_the_text_says_of_the_labs_kernel_is_in_its_record():
     assert all(1.25 < ratio < 1.45 for ratio in ratios)
     way = VARIANTS["on_the_way"]
     assert all(step["after"] > step["before"] for step in way)
+
+
+def test_what_the_text_says_of_a_softmax_beside_products_is_in_the_record():
+    text, found = chapter()["beside-explain"], VARIANTS["softmax_beside"]
+    alone = found["the other does nothing"]
+    at = hopper.machine(128, 128)
+    assert alone == pytest.approx(at.exp + at.before + at.after + at.rescale, rel=0.02)
+    assert "about 40 % longer" in text
+    beside = [found[name] / alone for name in found if name.startswith("products")]
+    assert all(1.35 < ratio < 1.5 for ratio in beside) and max(beside) - min(beside) < 0.1
