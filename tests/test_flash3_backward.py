@@ -46,6 +46,7 @@ def test_flashlab_inspect_takes_its_name(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        ({"o": torch.zeros(2, 8, 64, dtype=torch.float16)}, "o must be a tensor"),
         ({"q": torch.zeros(1, 2, 8, 32, dtype=torch.float16)}, "D 64 or 128"),
         ({"q": torch.zeros(1, 2, 8, 64)}, "float16 or bfloat16"),
         ({"k": torch.zeros(1, 3, 8, 64, dtype=torch.float16)}, "divisor of 2"),
@@ -53,7 +54,7 @@ def test_flashlab_inspect_takes_its_name(capsys: pytest.CaptureFixture[str]) -> 
         ({"v": torch.zeros(1, 2, 8, 64)}, "v must be torch.float16"),
         ({"lse": torch.zeros(1, 2, 8, dtype=torch.float16)}, "lse must be float32"),
     ],
-    ids=["D", "dtype", "heads", "shape", "mixed", "lse"],
+    ids=["rank", "D", "dtype", "heads", "shape", "mixed", "lse"],
 )
 def test_what_it_cannot_take_is_said(change: Mapping, said: str) -> None:
     x = torch.zeros(1, 2, 8, 64, dtype=torch.float16)

@@ -210,6 +210,9 @@ class _Check:
             self._escapes(tree)
         if kernels or exercise.ranks:
             self._run_compiled(names, progress)
+        if report.status == "pass" and not report.cases:  # a pass would say more than is known
+            report.status = "grader_error"
+            report.headline = f"Nothing was marked, since no case ran: {report.not_run[0]}."
 
     def _run_compiled(self, names: Sequence[str] | None, progress: Progress | None) -> None:
         """The GPU stage, for a text that passed everything else."""

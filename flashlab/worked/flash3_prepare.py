@@ -81,6 +81,9 @@ def round_kernel(x_ptr, y_ptr, scale, n, BLOCK: tl.constexpr):
 
 def check(q, k, v, o, lse, do):
     """Raise a ValueError that says which tensor does not fit, and what came."""
+    for name, x in (("q", q), ("k", k), ("v", v), ("o", o), ("do", do)):
+        if x.dim() != 4:
+            raise ValueError(f"{name} must be a tensor [B, H, N, D], not {list(x.shape)}")
     D = q.shape[3]
     if D not in (64, 128) or q.dtype not in (torch.float16, torch.bfloat16):
         raise ValueError(f"q must be float16 or bfloat16 with D 64 or 128, not {q.dtype}, D {D}")

@@ -25,11 +25,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from flashlab.worked.flash3_prepare import LOG2E, barriers, tma_load, tma_store
 from flashlab.worked.fp8_prepare import Prepared
 
-tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared  # new name in 3.9
-tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
-LOG2E = 1.4426950408889634
 LN2 = gl.constexpr(0.6931471805599453)
 ROWS = gl.constexpr(64)  # query rows of a warpgroup: the M of wgmma
 BLOCK_M = gl.constexpr(128)  # query rows of a program: two warpgroups
@@ -206,14 +204,6 @@ def consumer(
         mbarrier.arrive(next_empty, count=1)
         t += 1
     tma.store_wait(0)
-
-
-@gluon.jit
-def barriers(n: gl.constexpr, arrivals: gl.constexpr):
-    bars = gl.allocate_shared_memory(gl.int64, [n, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(n):
-        mbarrier.init(bars.index(i), count=arrivals)
-    return bars
 
 
 @gluon.jit

@@ -80,7 +80,10 @@ def test_the_limit_on_processes_binds() -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root can change to another user")
+@pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="not run: only root can change to another user: `sudo make test` runs it",
+)
 def test_root_grades_as_another_user() -> None:
     code = "import os; print(os.getuid(), open('/proc/self/uid_map').read().split()[1])"
 
