@@ -20,6 +20,7 @@ from flashlab.classroom.grade_plan import Plan
 from flashlab.classroom.report_class import LabReport
 from flashlab.classroom.sandbox import BUBBLEWRAP, NONE, Sandbox, choose
 from flashlab.classroom.store import FOLDER, Store
+from flashlab.grader import gpu
 from flashlab.render.safe import one_line
 
 SHOWN = 50  # things to look at that are printed; all are in the report
@@ -42,6 +43,8 @@ class Options:
 def main(folder: str, options: Options = Options()) -> int:
     """Grade; the exit code is 0 if every submission got a mark and nothing needs a look."""
     course = Course.load(folder)
+    if options.tier != "cpu" and not options.scheduler and (why_not := gpu.available()):
+        raise ValueError(f"--tier {options.tier}: {why_not}")
     closed = choose(options.sandbox, options.image, gpu=options.tier != "cpu")
     plans = plan(course, options, closed)
     _announce(plans, closed)

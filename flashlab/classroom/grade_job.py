@@ -5,7 +5,6 @@ from the public cases, on which the likely mistake is looked for. All of a submi
 in one fresh sandbox.
 """
 
-import contextlib
 import dataclasses
 import json
 import time
@@ -15,7 +14,7 @@ from typing import Any
 from flashlab import exercises, grader
 from flashlab.classroom import grade_cost, grade_device, report_similar, sandbox, seeds_draw
 from flashlab.exercise import Exercise
-from flashlab.grader import cpu, pool, steps, trials
+from flashlab.grader import cpu, gpu, pool, steps, trials
 from flashlab.grader.report import Report
 
 LIMITS = pool.Limits(cpu_seconds=5, wall_seconds=60.0, memory_bytes=1 << 30)
@@ -41,7 +40,7 @@ def run(payload: Mapping[str, Any]) -> dict[str, Any]:
     ranks = any(exercises.get(slug).ranks for slug in payload["answers"])
     closed = sandbox.Sandbox(**payload["sandbox"] | {"ranks": ranks})
     marked = {}
-    with closed.open():
+    with closed.open(), gpu.turns(grade_device.alone):
         for slug, text in payload["answers"].items():
             marked[slug] = _exercise(slug, text, payload["seeds"][slug], payload["tier"])
         used = grade_cost.cpu_seconds() - used
@@ -96,14 +95,10 @@ def _entry(
 
 def _marks(hidden: Exercise, text: str, tier: str) -> Report:
     """The check that counts; once more where the machine, not the answer, may be to blame."""
-    report = _check(hidden, text, "cpu")
-    if report.passed and tier != "cpu":
-        with grade_device.alone():
-            report = _check(hidden, text, tier)
+    report = _check(hidden, text, tier)
     chance = any(row.get("error") in BY_CHANCE for row in report.resources)
     if chance or report.status == "grader_error":
-        with grade_device.alone() if tier != "cpu" else contextlib.nullcontext():
-            report = _check(hidden, text, tier)
+        report = _check(hidden, text, tier)
     return report
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from flashlab.classroom import grade_job
 
-JOB_SECONDS = 900.0  # after which a worker counts as lost
+JOB_SECONDS = 900.0  # after which a worker counts as lost; with a GPU the others' turns as well
 MOST_LOSSES = 2  # on one job; then it is put aside
 COMMAND = [sys.executable, "-P", "-m", "flashlab.classroom.grade_worker"]
 Job = Mapping[str, Any]
@@ -110,7 +110,7 @@ def mark(
                 worker.send(job)
                 chosen.register(worker.process.stdout, selectors.EVENT_READ, worker)
                 busy.add(worker)
-            for worker, result in _ready(chosen, busy):
+            for worker, result in _ready(chosen, busy, workers):
                 busy.discard(worker)
                 chosen.unregister(worker.process.stdout)
                 if result is not None:
@@ -127,7 +127,7 @@ def mark(
 
 
 def _ready(
-    chosen: selectors.BaseSelector, busy: set[Worker]
+    chosen: selectors.BaseSelector, busy: set[Worker], workers: int
 ) -> Iterator[tuple[Worker, dict[str, Any] | None]]:
     """Workers with their result, or with None where they are lost."""
     for key, _ in chosen.select(1.0):
@@ -139,5 +139,7 @@ def _ready(
         if result is not None:
             yield key.data, result
     now = time.monotonic()
-    for worker in [w for w in busy if now - w.since > JOB_SECONDS]:
-        yield worker, None
+    for worker in list(busy):
+        turns = 1 if worker.job["tier"] == "cpu" else workers
+        if now - worker.since > JOB_SECONDS * turns:
+            yield worker, None

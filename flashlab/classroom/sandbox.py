@@ -17,14 +17,16 @@ from pathlib import Path
 
 from flashlab import sources
 from flashlab.aot import pool as compilers
-from flashlab.classroom import sandbox_bwrap, sandbox_container, sandbox_view
+from flashlab.classroom import sandbox_bwrap, sandbox_container, sandbox_gpu, sandbox_view
 from flashlab.grader import pool
 
 BUBBLEWRAP, NONE = "bubblewrap", "unsandboxed"
 KINDS = (BUBBLEWRAP, *sandbox_container.ENGINES, NONE)
 PROBE_SECONDS = 60.0
+NO_GPU = "the GPU stage runs in bubblewrap alone"
 START = "import sys, runpy; sys.path[:] = {path}; sys.argv[:] = {words}; {run}"
 PROBE = """
+GPU_PROBE
 import json, os, socket
 def can(do, *args):
     try:
@@ -42,6 +44,7 @@ print(json.dumps({
     "scratch space": can(open, "/tmp/x", "w"),
     "no solutions": not os.path.exists(COURSE_FOLDER + "/solutions"),
     "no closed forms": os.listdir("/flashlab/course/flashlab/iocount/bounds") == [],
+    "a GPU": not WITH_GPU or works(),
 }))
 """
 APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -77,12 +80,14 @@ class Sandbox:
             return sandbox_bwrap.version()
         return self.kind if self.kind == NONE else f"{self.kind}, {self.image}"
 
-    def wrap(self, start: Callable[[str], list[str]], meeting: Path | None = None) -> list[str]:
+    def wrap(
+        self, start: Callable[[str], list[str]], meeting: Path | None = None, gpu: bool = False
+    ) -> list[str]:
         """Words that run ``start(python)`` inside."""
         if self.kind == BUBBLEWRAP:
             view = _view(self.ranks)
             number = 64 * os.getpid() + next(_numbers) % 64
-            return sandbox_bwrap.words(view, start(view.python), number, self.gpu)
+            return sandbox_bwrap.words(view, start(view.python), number, gpu)
         return sandbox_container.words(self.kind, self.image, start("python"), meeting, self.ranks)
 
     @contextlib.contextmanager
@@ -113,6 +118,7 @@ class Sandbox:
             [sandbox_view.SERVER, mode, control],
             f"runpy.run_path({sandbox_view.SERVER!r}, run_name='__main__')",
             meeting,
+            self.gpu and mode == "direct",
         )
 
     def _compiler(self, words: list[str]) -> list[str]:
@@ -120,11 +126,13 @@ class Sandbox:
         run = "runpy.run_module('flashlab.aot.worker', run_name='__main__')"
         return self._python(["worker"], run, None)
 
-    def _python(self, words: list[str], run: str, meeting: Path | None) -> list[str]:
+    def _python(
+        self, words: list[str], run: str, meeting: Path | None, gpu: bool = False
+    ) -> list[str]:
         if self.kind == BUBBLEWRAP:
             path = list(_view(self.ranks).path)
             code = START.format(path=path, words=[*words, *path], run=run)
-            return self.wrap(lambda python: [python, "-I", "-S", "-B", "-c", code])
+            return self.wrap(lambda python: [python, "-I", "-S", "-B", "-c", code], gpu=gpu)
         path = f"[*sys.path, {sandbox_view.SITE!r}, {sandbox_view.COURSE!r}]"
         code = START.format(path=path, words=f"[*{words!r}, *sys.path]", run=run)
         return self.wrap(lambda python: [python, "-I", "-B", "-c", code], meeting)
@@ -133,7 +141,9 @@ class Sandbox:
         """Empty if a trial run shows that the sandbox holds, else what is wrong with it."""
         facts = PROBE.replace("HOST_USER", str(os.getuid()))
         facts = facts.replace("COURSE_FOLDER", repr(str(sources.course_dir())))
-        words = self.wrap(lambda python: [python, "-I", "-S", "-B", "-c", facts])
+        facts = facts.replace("GPU_PROBE", sandbox_gpu.PROBE if self.gpu else "")
+        facts = facts.replace("WITH_GPU", str(self.gpu))
+        words = self.wrap(lambda python: [python, "-I", "-S", "-B", "-c", facts], gpu=self.gpu)
         try:
             run = subprocess.run(
                 words, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
@@ -143,8 +153,8 @@ class Sandbox:
             return f"it does not start: {error}"
         except ValueError:
             return f"it does not start: {' '.join(run.stderr.split())[-300:] or run.returncode}"
-        open_ = [name for name, holds in found.items() if not holds]
-        return f"it leaves open: {', '.join(open_)}" if open_ else ""
+        lacks = [name for name, holds in found.items() if not holds]
+        return f"this is not so inside: {', '.join(lacks)}" if lacks else ""
 
 
 @functools.cache
@@ -168,7 +178,7 @@ def choose(wanted: str = "", image: str = "", gpu: bool = False) -> Sandbox:
     said = []
     for kind in (wanted,) if wanted else (BUBBLEWRAP, *sandbox_container.ENGINES):
         made = Sandbox(kind, "" if kind == BUBBLEWRAP else image or sandbox_container.image(), gpu)
-        fault = missing(kind) or made.fault()
+        fault = missing(kind) or (NO_GPU if gpu and kind != BUBBLEWRAP else made.fault())
         if not fault:
             return made
         said.append(f"{kind}: {fault}{remedy(kind, fault)}")

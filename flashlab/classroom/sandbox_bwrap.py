@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from flashlab.classroom import sandbox_gpu
 from flashlab.classroom.sandbox_view import View
 
 TASKS = 256  # processes and threads
@@ -28,9 +29,8 @@ SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "TRITON_DEFAULT_FP_FUSION": "1",
     "TRITON_CACHE_DIR": "/tmp/triton",
-    "CUDA_VISIBLE_DEVICES": "",
 }
-GPU_SETTINGS = {"CUDA_VISIBLE_DEVICES": "0"}
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 @functools.cache
@@ -73,7 +73,7 @@ def words(view: View, command: Sequence[str], number: int, gpu: bool = False) ->
         outer += [*_user_namespace(), "--uid", str(NOBODY), "--gid", str(NOBODY)]
         outer += ["--cap-drop", "ALL"]
     outer += ["--clearenv"]
-    for name, value in (SETTINGS | (GPU_SETTINGS if gpu else {})).items():
+    for name, value in (SETTINGS | (sandbox_gpu.settings() if gpu else NO_GPU)).items():
         outer += ["--setenv", name, value]
     tools = [inside[0], *(["/usr/bin/setpriv", program()] if root else [])]
     return [*outer, *_files(view, tools, gpu), "--", *inside, *command]
@@ -94,7 +94,7 @@ def _files(view: View, tools: Sequence[str], gpu: bool) -> list[str]:
     """Folders, mounts, links, /proc, /dev, scratch space; then the root becomes read-only."""
     mounts = [*view.mounts, *((tool, tool) for tool in tools)]
     if gpu:
-        mounts += [(p, p) for p in ("/usr/bin", "/usr/include", "/etc/alternatives")]
+        mounts += sandbox_gpu.mounts()
     made: dict[str, None] = {}
     for _, there in mounts:
         made |= {str(p): None for p in reversed(PurePosixPath(there).parents) if str(p) != "/"}
@@ -108,8 +108,7 @@ def _files(view: View, tools: Sequence[str], gpu: bool) -> list[str]:
         found += ["--perms", "0755", "--tmpfs", folder, "--remount-ro", folder]
     found += ["--proc", "/proc", "--dev", "/dev"]
     if gpu:
-        devices = sorted(d for d in os.listdir("/dev") if d.startswith("nvidia"))
-        found += [word for d in devices for word in ("--dev-bind", f"/dev/{d}", f"/dev/{d}")]
+        found += [word for d in sandbox_gpu.devices() for word in ("--dev-bind", d, d)]
     if "--size" in _options():
         found += ["--size", str(SCRATCH_BYTES)]
     return [*found, "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/"]

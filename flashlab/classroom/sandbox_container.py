@@ -41,7 +41,7 @@ def words(
     found += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", nobody]
     found += ["--pids-limit", str(sandbox_bwrap.TASKS), "--memory", MEMORY, "--memory-swap"]
     found += [MEMORY, "--ulimit", f"nofile={sandbox_bwrap.OPEN_FILES}", "--ulimit", "core=0"]
-    for name, value in sandbox_bwrap.SETTINGS.items():
+    for name, value in (sandbox_bwrap.SETTINGS | sandbox_bwrap.NO_GPU).items():
         found += ["--env", f"{name}={value}"]
     for source, there in (*sandbox_view.packages(), *sandbox_view.course(ranks)):
         found += ["--volume", f"{source}:{there}:ro"]

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -51,6 +51,20 @@ def available(ranks: bool = False, archs: Sequence[int] = ()) -> str:
     return ""
 
 
+@contextlib.contextmanager
+def turns(alone: Callable[[], contextlib.AbstractContextManager]) -> Iterator[None]:
+    """Within this, each GPU stage of this process waits for ``alone()``: others grade too."""
+    global _turn
+    before, _turn = _turn, alone
+    try:
+        yield
+    finally:
+        _turn = before
+
+
+_turn: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
+
+
 class Gpu:
     """Runs an answer's trials on the GPU.
 
@@ -81,7 +95,7 @@ class Gpu:
 
         The first illegal access ends it: each further case would start CUDA anew to say the same.
         """
-        with tempfile.TemporaryDirectory(prefix="flashlab-gpu-") as folder:
+        with _turn(), tempfile.TemporaryDirectory(prefix="flashlab-gpu-") as folder:
             try:
                 runs = []
                 for trial in self.plan():

@@ -2,12 +2,19 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from flashlab.classroom import sandbox, sandbox_bwrap, sandbox_container, sandbox_view
+from flashlab.classroom import (
+    sandbox,
+    sandbox_bwrap,
+    sandbox_container,
+    sandbox_gpu,
+    sandbox_view,
+)
 from flashlab.classroom.sandbox import BUBBLEWRAP, NONE, Sandbox
 
 COURSE_FILES = """
@@ -68,7 +75,8 @@ def test_it_shows_python_torch_triton_and_the_worker_alone() -> None:
     assert set(found["top"]) <= {"dev", "etc", "flashlab", "lib", "lib32", "lib64", "proc", "tmp",
                                  "usr", Path(os.__file__).parts[1]}  # fmt: skip
     assert set(found["etc"]) <= {"ld.so.cache"}
-    assert set(found["environment"]) <= {*sandbox_bwrap.SETTINGS, "PWD", "LC_CTYPE"}
+    assert set(found["environment"]) <= {
+        *sandbox_bwrap.SETTINGS, *sandbox_bwrap.NO_GPU, "PWD", "LC_CTYPE"}  # fmt: skip
 
 
 @needs_bubblewrap
@@ -165,7 +173,8 @@ def test_dockers_command_line(docker: Path) -> None:
     words = sandbox_container.words("docker", "an-image", ["python", "-c", "pass"], Path("/m"))
 
     mounts = [f"{a}:{b}:ro" for a, b in (*sandbox_view.packages(), *sandbox_view.course())]
-    settings = [f"{n}={v}" for n, v in sandbox_bwrap.SETTINGS.items()]
+    every = sandbox_bwrap.SETTINGS | sandbox_bwrap.NO_GPU
+    settings = [f"{n}={v}" for n, v in every.items()]
     assert words == [
         str(docker.parent / "docker"), "run", "--rm", "--interactive", "--pull", "missing",
         "--network", "none", "--ipc", "private", "--read-only",
@@ -209,11 +218,11 @@ def test_no_sandbox_is_a_refusal_that_says_what_to_do(monkeypatch: pytest.Monkey
 
 
 def test_a_sandbox_that_leaks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sandbox, "wrap", lambda self, start, meeting=None: start("python3"))
+    monkeypatch.setattr(Sandbox, "wrap", lambda self, start, **more: start("python3"))
 
     fault = Sandbox().fault()
 
-    assert "leaves open" in fault or "does not start" in fault
+    assert "not so inside" in fault or "does not start" in fault
 
 
 def test_apparmor_gets_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -225,3 +234,55 @@ def test_apparmor_gets_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     switch.write_text("1\n")
     assert "apparmor_parser" in sandbox.remedy(BUBBLEWRAP, fault)
     assert sandbox.remedy("docker", fault) == ""
+
+
+COMPILES = """
+import pathlib, subprocess, sysconfig
+code = "#include <Python.h>\\nint a(void) { return PY_MAJOR_VERSION; }"
+pathlib.Path("/tmp/a.c").write_text(code)
+command = ["gcc", "-shared", "-fPIC", f"-I{sysconfig.get_config_var('INCLUDEPY')}", "-o",
+           "/tmp/a.so", "/tmp/a.c"]
+print(subprocess.run(command, capture_output=True, text=True).stderr or "compiled")
+"""
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(
+    not shutil.which("gcc"), reason="not run: `apt install gcc` and `make test` do"
+)
+def test_for_a_gpu_tritons_c_compiler_is_inside() -> None:
+    words = Sandbox(gpu=True).wrap(lambda python: [python, "-I", "-S", "-c", COMPILES], gpu=True)
+    run = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+    assert run.stdout == "compiled\n", run.stdout + run.stderr
+
+
+def test_a_gpus_devices_and_driver_are_shown_to_the_gpu_stage_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sandbox_bwrap, "program", lambda: "/usr/bin/bwrap")
+    monkeypatch.setattr(sandbox_bwrap, "_options", lambda: "")
+    monkeypatch.setattr(sandbox_gpu, "driver", lambda: str(tmp_path))
+    monkeypatch.setattr(sandbox_gpu, "devices", lambda: ["/dev/nvidia0"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
+    server, lanes = (
+        Sandbox(gpu=True)._server(None, ["py", "-I", "-B", "server.py", mode, "5"])
+        for mode in ("direct", "fork")
+    )
+
+    def setting(words: list[str], name: str) -> str:
+        return words[words.index(name) + 1] if name in words else "unset"
+
+    assert setting(server, "CUDA_VISIBLE_DEVICES") == "3"
+    assert setting(server, "NCCL_NVLS_ENABLE") == "0"
+    assert setting(server, "TRITON_LIBCUDA_PATH") == str(tmp_path)
+    assert server[server.index("--dev-bind") + 1] == "/dev/nvidia0"
+    assert str(tmp_path) in server
+    assert setting(lanes, "CUDA_VISIBLE_DEVICES") == ""
+    assert "/dev/nvidia0" not in lanes and str(tmp_path) not in lanes
+
+
+def test_a_container_is_refused_for_the_gpu_stage(docker: Path) -> None:
+    with pytest.raises(ValueError, match="the GPU stage runs in bubblewrap alone"):
+        sandbox.choose("docker", gpu=True)
