@@ -55,6 +55,11 @@ def arrived(travelling):
     return block
 
 
+def kept_in(q, world):
+    """dtype of running sums: two ranks add once, which rounds once anyway; more need fp32."""
+    return q.dtype if world < 3 else torch.promote_types(q.dtype, torch.float32)
+
+
 def visible(owner, rank, n, causal, zigzag):
     """Which of my n queries, and of the n keys of another rank, see each other: two slices."""
     rows, keys = slice(0, n), slice(0, n)  # all of them, without a mask
@@ -71,11 +76,11 @@ def visible(owner, rank, n, causal, zigzag):
 
 
 def merge(o, lse, o_part, lse_part):
-    """Add attention over further keys, in place: o [B, H, rows, D] (fp32) and lse [B, H, rows]."""
+    """Add attention over further keys, in place: o [B, H, rows, D] and lse [B, H, rows] (fp32)."""
     # 3. Weigh both by their lse
     ### BEGIN SOLUTION 3: update o and lse in place; no exp may overflow, whatever lse is
-    weight = torch.sigmoid(lse_part - lse)  # exp(lse_part) / (exp(lse) + exp(lse_part))
-    o.lerp_(o_part.to(o.dtype), weight[..., None])  # (1 - weight) * o + weight * o_part
+    weight = torch.sigmoid(lse_part - lse)[..., None]  # exp(lse_part) / (exp(lse) + exp(lse_part))
+    o.copy_((1 - weight) * o + weight * o_part)  # in fp32, as the weight is; rounded here alone
     lse.copy_(torch.logaddexp(lse, lse_part))
     ### END SOLUTION
 
@@ -89,7 +94,7 @@ class RingAttention(torch.autograd.Function):
             travelling = pass_on(kv, group)
         # Given: my own block, the only one with a mask, while the first message travels
         o, lse = attend(q, k, v, causal=causal, sm_scale=sm_scale)
-        o = o.to(lse.dtype)
+        o = o.to(kept_in(q, world))
         for step in range(1, world):
             # 4. A round: the block of another rank
             ### BEGIN SOLUTION 4: take kv, pass it on but in the last round; merge into o and lse
@@ -118,10 +123,10 @@ class RingAttention(torch.autograd.Function):
             travelling = pass_on(kv, group)
         # Given: through my own block, whose gradient then sets out behind it
         dq, *dkv = attend_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
-        dkv = torch.stack(dkv).to(lse.dtype)  # [2, B, H_kv, n, D]; of the block that I hold
+        dkv = torch.stack(dkv).to(kept_in(q, world))  # [2, B, H_kv, n, D]; of my block, for now
         if world > 1:
             gradients = pass_on(dkv, group)
-        dq = dq.to(lse.dtype)
+        dq = dq.to(kept_in(q, world))
         for step in range(1, world):
             # 5. A round backward: the gradient of a block travels with it, one round behind
             ### BEGIN SOLUTION 5: take kv; add to dq, and to the dkv that arrives; pass that on

@@ -246,6 +246,8 @@ def test_the_bench_runs_on_gloo_and_divides_one_gpus_time(monkeypatch):
     (row,) = found["rows"]
     assert set(row["ms"]) == {"one GPU", "ring", "no overlap", "in order"}
     assert row["share"]["ring"] == pytest.approx(row["ms"]["one GPU"] / 2 / row["ms"]["ring"])
+    block = 2 * 2 * 16 * 16 * 4  # k and v: two heads, 16 rows, D 16, fp32
+    assert row["sent_bytes"] == 4 * block  # there twice; their gradients; those home
     assert found["link_gbs"][1024] > 0 and found["facts"]["GPUs"] == "2"
     assert "ring" in bench.line(row)
     ranks = [{"one GPU": [4.0, 6.0, 8.0], "ring": [3.0, 9.0, 4.0]}] * 2

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from flashlab.iocount import bounds, count_io
-from flashlab.worked import flash1, flash1_backward, standard, standard_backward, vector_add
+from flashlab.worked import (
+    flash1,
+    flash1_backward,
+    merge_pair,
+    standard,
+    standard_backward,
+    vector_add,
+)
 
 SHAPES = [(1, 2, 37, 37, 24), (2, 1, 5, 21, 16), (1, 1, 40, 20, 40), (1, 1, 1, 1, 64)]
 
@@ -129,3 +136,28 @@ def test_bytes_equal_the_closed_forms(shape, monkeypatch):
     moved = {name: tuple(row[k] for k in ("load", "store")) for name, row in tally.traffic.items()}
     closed = bounds.flash1_forward_bytes(*shape, 16, 32, 2)
     assert {name.removesuffix("_ptr"): both for name, both in moved.items()} == closed
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_a_part_merged_in_place_is_attention_over_all_keys(dtype):
+    q, k, v = inputs(2, 2, 37, 50, 24, dtype)
+    (o, lse), (part, lse_part) = (
+        [x.to(t) for x, t in zip(exact(q, k[:, :, at], v[:, :, at], False), both, strict=True)]
+        for at, both in ((slice(0, 20), (dtype, torch.float32)),
+                         (slice(20, 50), (dtype, torch.float32)))
+    )  # fmt: skip
+    wanted, lse_wanted = exact(q, k, v, False)
+    rows = slice(5, 37)  # views, as zigzag cuts them
+    before = o[:, :, :5].clone()
+    with count_io() as tally:
+        merge_pair.merge_pair(*(x[:, :, rows] for x in (o, lse, part, lse_part)))
+    limit = 2 * torch.finfo(dtype).eps * wanted.abs().max()
+    assert (o[:, :, rows] - wanted[:, :, rows]).abs().max() <= limit
+    torch.testing.assert_close(lse[:, :, rows].double(), lse_wanted[:, :, rows], atol=1e-5, rtol=0)
+    assert torch.equal(o[:, :, :5], before)
+    moved = part[:, :, rows].nbytes
+    assert tally.load_bytes("o_ptr") == tally.load_bytes("part_ptr") == moved
+    assert tally.store_bytes("o_ptr") == moved
+    nothing = slice(0, 0)
+    merge_pair.merge_pair(*(x[:, :, nothing] for x in (o, lse, part, lse_part)))

@@ -3,10 +3,12 @@
 from flashlab.exercise import Mistake
 
 _WEIGHT = (
-    "    weight = torch.sigmoid(lse_part - lse)  # exp(lse_part) / (exp(lse) + exp(lse_part))\n"
+    "    weight = torch.sigmoid(lse_part - lse)[..., None]  "
+    "# exp(lse_part) / (exp(lse) + exp(lse_part))\n"
 )
-_LERP = (
-    "    o.lerp_(o_part.to(o.dtype), weight[..., None])  # (1 - weight) * o + weight * o_part\n"
+_SUM = (
+    "    o.copy_((1 - weight) * o + weight * o_part)  "
+    "# in fp32, as the weight is; rounded here alone\n"
 )
 _LSE = "    lse.copy_(torch.logaddexp(lse, lse_part))\n"
 _SEND = "    send = dist.P2POp(dist.isend, block, group=group, group_peer=(rank + 1) % world)\n"
@@ -211,7 +213,7 @@ _MERGE = (
     Mistake(
         "parts-averaged",
         _WEIGHT,
-        "    weight = torch.full_like(lse, 0.5)\n",
+        "    weight = torch.full_like(lse, 0.5)[..., None]\n",
         "two-ranks",
         "wrong",
         "Parts are averaged as if their keys weighed the same: weigh them by their lse.",
@@ -219,7 +221,7 @@ _MERGE = (
     Mistake(
         "weights-swapped",
         _WEIGHT,
-        "    weight = torch.sigmoid(lse - lse_part)\n",
+        "    weight = torch.sigmoid(lse - lse_part)[..., None]\n",
         "two-ranks",
         "wrong",
         "The two weights are exchanged: the new part gets that of the old one.",
@@ -227,14 +229,14 @@ _MERGE = (
     Mistake(
         "weights-overflow",
         _WEIGHT,
-        "    weight = lse_part.exp() / (lse.exp() + lse_part.exp())\n",
+        "    weight = (lse_part.exp() / (lse.exp() + lse_part.exp()))[..., None]\n",
         "large-scores",
         "nan",
         "exp of an lse overflows: only differences of two lse may go into exp.",
     ),
     Mistake(
         "parts-added",
-        _LERP,
+        _SUM,
         "    o.add_(o_part)\n",
         "two-ranks",
         "wrong",
@@ -242,8 +244,8 @@ _MERGE = (
     ),
     Mistake(
         "o-rebound",
-        _LERP,
-        _LERP.replace("    o.lerp_(", "    o = o.lerp("),
+        _SUM,
+        "    o = (1 - weight) * o + weight * o_part\n",
         "two-ranks",
         "wrong",
         "merge makes a new o and lets go of it: it has to be changed in place.",
@@ -258,8 +260,8 @@ _MERGE = (
     ),
     Mistake(
         "lse-first",
-        _WEIGHT + _LERP + _LSE,
-        _LSE + _WEIGHT + _LERP,
+        _WEIGHT + _SUM + _LSE,
+        _LSE + _WEIGHT + _SUM,
         "two-ranks",
         "wrong",
         "lse is updated before the weights are made from the old one.",
