@@ -12,6 +12,7 @@ from flashlab import autograd, kernels, numerics, routes, sources
 from flashlab.reference import dropout as reference_dropout
 from flashlab.reference.attention import flash_forward as reference
 from flashlab.reference.honest import honest_attention
+from flashlab.worked import flash3_backward
 from flashlab.workspace import Workspace
 
 
@@ -200,6 +201,46 @@ def test_gradients_on_hopper(layout):
         routes.course_attention, q, k, v, torch.randn_like(q), causal=True
     )
     assert all(f.status == "pass" for f in findings), [f.sentence for f in findings]
+
+
+class Launches:
+    """A kernel that keeps the grid of each launch."""
+
+    def __init__(self, kernel):
+        self.kernel, self.grids = kernel, []
+
+    def __getitem__(self, grid):
+        self.grids.append(grid)
+        return self.kernel[grid]
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
+def test_training_on_hopper_runs_its_backward_and_gives_sdpas_gradients(
+    monkeypatch, dtype, D, causal
+):
+    launches = Launches(flash3_backward.flash3_backward_kernel)
+    monkeypatch.setattr(flash3_backward, "flash3_backward_kernel", launches)
+    q, k, v = (x.cuda() for x in inputs(2, 4, 517, 517, D, dtype))
+    do = torch.randn_like(q)
+
+    def by_torch(q, k, v, *, causal):
+        return sdpa(q, k, v, is_causal=causal)
+
+    grads = []
+    for attend in (flashlab.attention, by_torch):
+        findings = autograd.check_gradients(attend, q, k, v, do, causal=causal)
+        assert all(f.status == "pass" for f in findings), [f.sentence for f in findings]
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        o = attend(*leaves, causal=causal)
+        o.backward(do)
+        grads.append([o.detach(), *(x.grad for x in leaves)])
+        assert launches.grids == [(5, 4, 2)] * 2, "128 keys a program, both calls"
+    for ours, torchs, found in zip(*grads, findings, strict=True):
+        apart = (ours.double() - torchs.double()).abs().max()
+        assert apart <= 2 * found.limit, f"{found.output}: {apart:.2g} apart"
 
 
 def test_the_course_alone_when_told():
