@@ -13,19 +13,22 @@ def kept_by_autograd(fn: Callable[[], Any], besides: tuple[Tensor, ...] = ()) ->
     """The tensors that ``fn()`` leaves with autograd for a backward pass, each memory once.
 
     Args:
-        fn: Runs a differentiable forward pass.
+        fn: Runs a differentiable forward pass; there can be no backward pass after it.
         besides: Tensors that live anyway, such as the inputs; their memory is left out.
     """
     seen, found = {x.untyped_storage().data_ptr() for x in besides}, []
 
-    def pack(x: Tensor) -> Tensor:
+    def pack(x: Tensor) -> None:
         pointer = x.untyped_storage().data_ptr()
         if pointer not in seen:
             seen.add(pointer)
             found.append(x.detach())
-        return x
+        # Not x: an output that its own graph holds would never be freed
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+    def unpack(_: None) -> Tensor:
+        raise RuntimeError("what autograd keeps was only looked at: no backward pass can follow")
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         fn()
     return found
 

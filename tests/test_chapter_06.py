@@ -175,3 +175,14 @@ def test_speeds_are_drawn_with_whatever_was_measured():
         assert "standard, five kernels" in repr(picture)
     with pytest.raises(ValueError, match="--out FILE"):
         pass_speed.pass_speed({**record, "rows": []})
+
+
+def test_what_was_looked_at_is_freed():
+    x = torch.randn(10, requires_grad=True)
+    with memory._Watch() as watch:
+        found = memory.kept_by_autograd(lambda: (x.exp() * 2).exp().sum() + 0, (x,))
+        assert watch.now == 80  # both exponentials keep their results
+        del found
+        assert watch.now == 0, "a graph that holds its own outputs would stay for ever"
+    with pytest.raises(RuntimeError, match="no backward pass can follow"):
+        memory.kept_by_autograd(lambda: x.exp().sum().backward())
