@@ -1,11 +1,13 @@
 """Which kernels are dealt: a seeded draw from the mistakes of the exercises."""
 
+import difflib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flashlab import exercises, sources
 from flashlab.exercise import Mistake
+from flashlab.holes import without_markers
 
 COUNT = 8
 CHOICES = 6  # sentences to choose the fault from
@@ -72,8 +74,27 @@ def _usable(slug: str) -> list[Mistake]:
 
 
 def _puzzle(number: int, slug: str, mistake: Mistake, chance: random.Random) -> Puzzle:
-    text = sources.mutant(sources.solution_text(slug), mistake)
+    solution = sources.solution_text(slug)
+    text = commented(without_markers(solution), sources.mutant(solution, mistake))
     others = sorted({m.says for m in exercises.get(slug).mistakes} - {mistake.says})
     choices = [mistake.says, *chance.sample(others, min(CHOICES - 1, len(others)))]
     chance.shuffle(choices)
     return Puzzle(number, slug, mistake, text, tuple(choices))
+
+
+def commented(before: str, after: str) -> str:
+    """``after`` with the comment of each changed line, if it lost it: that would give it away."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for kind, i1, i2, j1, j2 in matcher.get_opcodes():
+        if kind == "replace" and i2 - i1 == j2 - j1:
+            new[j1:j2] = [
+                _with_comment(*pair) for pair in zip(old[i1:i2], new[j1:j2], strict=True)
+            ]
+    return "".join(new)
+
+
+def _with_comment(old: str, new: str) -> str:
+    _, mark, comment = old.rpartition("  # ")
+    lost = mark and new.strip() and "#" not in new
+    return f"{new.rstrip()}{mark}{comment}" if lost else new

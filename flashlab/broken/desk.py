@@ -90,6 +90,9 @@ class Set:
         """Where kernel ``number`` lies: edit it there."""
         return self.folder / f"{number}_{self.slug(number)}.py"
 
+    def _shown(self, number: int) -> str:
+        return self.workspace.show(self.path(number))
+
     def _puzzle(self, number: int) -> Puzzle:
         if number not in range(1, COUNT + 1):
             raise ValueError(f"there are kernels 1 to {COUNT}, not {number!r}")
@@ -107,7 +110,7 @@ class Set:
     def show(self, number: int, first: int = 1, last: int | None = None) -> str:
         """Lines ``first`` to ``last`` of the file, numbered, and where it lies."""
         lines = self.text(number).splitlines()[first - 1 : last]
-        head = f"# kernel {number}: {self.workspace.show(self.path(number))}\n"
+        head = f"# kernel {number}: {self._shown(number)}\n"
         return head + "\n".join(f"{n:4d}  {line}" for n, line in enumerate(lines, first))
 
     def symptoms(self, number: int, progress: Progress | None = None) -> str:
@@ -142,7 +145,7 @@ class Set:
         tried["named"] = letter == puzzle.answer
         self.save(self.state)
         if tried["named"]:
-            return f"Right: {puzzle.mistake.says} Now mend it: edit {self.path(number)}."
+            return f"Right: {puzzle.mistake.says} Now mend it: edit {self._shown(number)}."
         return f"No: the fault of kernel {number} is another one."
 
     def mend(self, number: int, old: str, new: str) -> str:
@@ -154,13 +157,13 @@ class Set:
                 ": give enough of the line that it stands once"
             )
         files.write_atomic(self.path(number), text.replace(old, new).encode())
-        return f"Saved {self.workspace.show(self.path(number))}."
+        return f"Saved {self._shown(number)}."
 
     def check(self, number: int, progress: Progress | None = None) -> str:
         """Is it mended? Runs every case; the report stays hidden."""
         puzzle, tried, text = self._puzzle(number), self._tried(number), self.text(number)
         if text == puzzle.text:
-            return f"Kernel {number} is as it was dealt: edit {self.path(number)} first."
+            return f"Kernel {number} is as it was dealt: edit {self._shown(number)} first."
         changed, most = lines_changed(puzzle.text, text), most_lines(puzzle)
         if changed > most:
             return (
@@ -212,7 +215,7 @@ class Set:
             told = ["mended" if tried["mended"] else "not mended", named]
             told += ["report opened"] * tried["report"]
             got = "+".join(map(str, self.points(puzzle.number)))
-            shown = self.workspace.show(self.path(puzzle.number))
+            shown = self._shown(puzzle.number)
             rows.append(f"  {puzzle.number}. {shown}: {', '.join(told)} ({got})")
         return "\n".join(rows)
 
