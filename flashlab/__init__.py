@@ -8,8 +8,11 @@ import importlib
 import os
 from typing import Any
 
+from flashlab import compiler
+
 __version__ = "0.1.0"
 
+compiler.allow_missing()  # before anybody imports Triton
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns when it is unset
 
 _HOME_OF = {

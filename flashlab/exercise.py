@@ -191,14 +191,17 @@ class Exercise:
         known = ", ".join(c.name for c in self.cases)
         raise KeyError(f"{self.slug} has no case {name!r}; it has {known}")
 
-    def points(self) -> dict[str, int]:
-        """Points a part: 45 core, 25 other groups, 20 IO, 10 resources, rescaled to 100 in all."""
+    def points(self, compiled: bool = True) -> dict[str, int]:
+        """Points a part: 45 core, 25 other groups, 20 IO, 10 resources, rescaled to 100 in all.
+
+        Without a compiler (``compiled`` False) nothing is known of resources: no part.
+        """
         parts = {"core": 45}
         if any(c.group != "core" for c in self.cases):
             parts["edges"] = 25
         if self.budget is not None:
             parts["io"] = 20
-        if self.kind in ("triton", "gluon"):
+        if compiled and self.kind in ("triton", "gluon"):
             parts["resources"] = 10
         total = sum(parts.values())
         scaled = {k: round(100 * v / total) for k, v in parts.items()}

@@ -12,12 +12,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 PYTHONS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")
+MACOS = 14  # the oldest that torch is built for
+LINUX_BUILDS = ("manylinux_2_27_x86_64", "manylinux_2_28_x86_64")  # of Triton
 DISK_GB = {"": 8, "cpu": 3}  # free space wanted, by the value of TORCH
 
 
@@ -25,18 +28,34 @@ class Refused(Exception):
     """Set-up cannot go on; the message is one sentence with the way out."""
 
 
-def check_machine(system, machine):
-    """Refuse where Triton has no build."""
+def check_machine(system, machine, macos=""):
+    """Refuse where torch or Triton has no build. ``macos`` is the version of that system."""
+    if system == "Darwin":
+        return check_mac(machine, macos)
     if system != "Linux":
         way = "WSL (Windows Subsystem for Linux)" if system == "Windows" else "a Linux machine"
         raise Refused(
             "Triton, which the kernels are written in, has no build for %s: use %s, or open the "
-            "labs on Google Colab." % ({"Darwin": "macOS"}.get(system, system), way)
+            "labs on Google Colab." % (system, way)
         )
     if machine not in MACHINES:
         raise Refused(
             "Triton has no build for %s processors: use an %s machine, or open the labs on "
             "Google Colab." % (machine, " or ".join(MACHINES))
+        )
+
+
+def check_mac(machine, macos):
+    """Refuse a Mac that torch has no build for."""
+    if machine != "arm64":
+        raise Refused(
+            "torch has no build for Intel Macs, nor for an Intel Python on Apple silicon: use a "
+            "Python for arm64, or open the labs on Google Colab."
+        )
+    if macos and int(macos.split(".")[0]) < MACOS:
+        raise Refused(
+            "torch needs macOS %d and this is macOS %s: update it, or open the labs on Google "
+            "Colab." % (MACOS, macos)
         )
 
 
@@ -139,6 +158,35 @@ def install_torch_cpu(venv, version):
     return pip(venv, "uv") and run(uv + ["torch==" + version])
 
 
+def triton_sources(venv, version):
+    """Triton's Python files alone, for a system that it has no build for.
+
+    They come from its build for Linux, whose hash pip compares with the index's. The compiled
+    files are left out: the course stands in for what interpreting kernels needs of them.
+    """
+    say("Installing Triton's Python files, from its build for Linux (0.2 GB to fetch)")
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    python = os.path.join(venv, "bin", "python")
+    site = subprocess.check_output([python, "-c", code]).decode().strip()
+    with tempfile.TemporaryDirectory(dir=venv) as folder:
+        how = ["--no-deps", "--only-binary", ":all:", "--target", folder]
+        for build in LINUX_BUILDS:
+            how += ["--platform", build]
+        if not pip(venv, *how, "triton==" + version):
+            return False
+        for parent, _, names in os.walk(os.path.join(folder, "triton")):
+            for name in names:
+                if not name.endswith((".py", ".pyi")):
+                    os.remove(os.path.join(parent, name))
+        for name in os.listdir(site):
+            if re.match(r"triton(-[^-]*\.dist-info)?$", name):
+                shutil.rmtree(os.path.join(site, name))
+        for name in os.listdir(folder):
+            if name.startswith("triton"):
+                shutil.move(os.path.join(folder, name), site)
+    return True
+
+
 def stamp_of(path):
     """The hash of a file's contents."""
     with open(path, "rb") as file:
@@ -175,7 +223,8 @@ def set_up(wanted="", torch="", test=False):
     if torch not in DISK_GB:
         raise Refused("TORCH=%s is not known: leave it away, or say TORCH=cpu." % torch)
     started = time.time()
-    check_machine(platform.system(), platform.machine())
+    check_machine(platform.system(), platform.machine(), platform.mac_ver()[0])
+    mac = platform.system() == "Darwin"
     step = "test-packages" if test else "packages"
     lock = os.path.join(ROOT, "requirements-test.lock" if test else "requirements.lock")
     if not os.path.exists(stamp_path(VENV, "project")):
@@ -184,9 +233,10 @@ def set_up(wanted="", torch="", test=False):
 
     def packages():
         version = pinned(lock, "torch")
-        if torch == "cpu" and not install_torch_cpu(VENV, version):
+        if torch == "cpu" and not mac and not install_torch_cpu(VENV, version):
             return False
-        size = "0.5 GB" if torch == "cpu" else "up to 3 GB with NVIDIA's libraries"
+        small = torch == "cpu" or mac
+        size = "0.5 GB" if small else "up to 3 GB with NVIDIA's libraries"
         say("Installing the packages of %s (%s)" % (os.path.basename(lock), size))
         return pip(VENV, "-r", lock)
 
@@ -194,10 +244,11 @@ def set_up(wanted="", torch="", test=False):
         say("Installing the course itself, from this folder")
         return pip(VENV, "--no-deps", "-e", ROOT)
 
-    did = [
-        once(VENV, step, stamp_of(lock), packages),
-        once(VENV, "project", stamp_of(os.path.join(ROOT, "pyproject.toml")), project),
-    ]
+    did = [once(VENV, step, stamp_of(lock), packages)]
+    if mac:
+        triton = pinned(lock, "triton")
+        did.append(once(VENV, "triton", triton, lambda: triton_sources(VENV, triton)))
+    did.append(once(VENV, "project", stamp_of(os.path.join(ROOT, "pyproject.toml")), project))
     if any(did):
         say("The environment is ready (%d s)." % (time.time() - started))
 

@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flashlab"
 
 LAYERS = {
-    "core": """aot autograd calling device error_budget errormap exercise hardware holes iocount
-        kernels loading memory numerics pipeline reference ring routes sources transplant worked
+    "core": """aot autograd calling compiler device error_budget errormap exercise hardware holes
+        iocount kernels loading memory numerics pipeline reference ring routes sources system
+        transplant worked
         workspace""",
     "course": "bench broken capstone claims exercises grader reproduce",
     "front": """__init__ __main__ authoring classroom cli colab doctor home lab learner notebook
@@ -23,7 +24,9 @@ LAYERS = {
 FLOORS = ("core", "course", "front")
 LAYER = {name: layer for layer, names in LAYERS.items() for name in names.split()}
 
-PRIVATE_TRITON = ("flashlab/iocount/_triton/", "flashlab/aot.py", "flashlab/aot/")
+PRIVATE_TRITON = (
+    "flashlab/iocount/_triton/", "flashlab/aot.py", "flashlab/aot/", "flashlab/compiler.py",
+)  # fmt: skip
 TRITON_MODULES = re.compile(r"triton(\.(language|testing|tools|experimental\.gluon)(\..*)?)?")
 TRITON_NAMES = set(
     "jit JITFunction KernelInterface OutOfResources cdiv language next_power_of_2 autotune "

@@ -29,7 +29,7 @@ class Compiled:
         constants: Its tile sizes and switches, by name.
         ok: It compiled and one block fits on an SM.
         error: Empty, ``"refused"`` (by the compiler), ``"too big"``, ``"load"`` (the module does
-            not import), ``"crash"`` or ``"timeout"``.
+            not import), ``"crash"``, ``"timeout"`` or ``"not run"`` (no compiler here).
         sentence: What is wrong and what to do; empty when ok.
         message: The compiler's own words below the learner's line, where there is one.
         line: Line of the learner's file, where known.

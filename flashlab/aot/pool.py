@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from flashlab import compiler, system
 from flashlab.aot.compiled import Compiled
 from flashlab.aot.launch import Launch
 
@@ -48,7 +49,10 @@ class Compiler:
         """Compile each distinct launch for each target; see ``compile_launches``."""
         unique = list({_code_key(launch): launch for launch in launches}.values())
         pairs = [(launch, arch) for launch in unique for arch in archs]
-        parallel = max(1, min(len(os.sched_getaffinity(0)), 8))
+        if not compiler.here():
+            said = {"error": "not run", "sentence": compiler.NONE_HERE}
+            return [Compiled.of(launch, arch, said) for launch, arch in pairs]
+        parallel = max(1, min(system.cores(), 8))
         request = {
             "text": module_text,
             "filename": filename,
@@ -171,7 +175,8 @@ def through(held: Compiler) -> Iterator[Compiler]:
 
 def warm() -> None:
     """Start the shared worker ahead of the first ``compile_launches``."""
-    _shared.warm()
+    if compiler.here():
+        _shared.warm()
 
 
 def compile_launches(
@@ -185,7 +190,7 @@ def compile_launches(
 
     The module's text is executed afresh in a subprocess, never here. Launches that give the same
     code are compiled once. What a target refuses, a crash or a timeout is a sentence in its row;
-    the other rows are not affected.
+    the other rows are not affected. Without a compiler here every row says so ("not run").
 
     Args:
         module_text: Python text that defines the kernels at module level.

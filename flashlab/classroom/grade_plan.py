@@ -22,8 +22,8 @@ from flashlab.classroom.sandbox import NONE, Sandbox
 PACKAGE = Path(__file__).resolve().parents[1]
 GRADER = (
     "exercises grader reference iocount aot pipeline exercise.py numerics.py error_budget.py "
-    "errormap.py holes.py transplant.py sources.py loading.py hardware.py stubs "
-    "classroom/grade_job.py classroom/seeds.py classroom/seeds_draw.py"
+    "errormap.py holes.py transplant.py sources.py loading.py hardware.py compiler.py "
+    "system.py stubs classroom/grade_job.py classroom/seeds.py classroom/seeds_draw.py"
 ).split()
 
 

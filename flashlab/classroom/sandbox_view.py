@@ -20,8 +20,9 @@ SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
 SYSTEM_PREFIXES = ("/", "/usr", "/usr/local")
 DISTRIBUTIONS = ("torch", "triton", "numpy")
 WORKER = (
-    "__init__.py loading.py hardware.py aot iocount pipeline grader/__init__.py grader/server.py "
-    "grader/worker.py grader/protocol.py grader/guard.py grader/audit.py"
+    "__init__.py compiler.py loading.py hardware.py system.py aot iocount pipeline "
+    "grader/__init__.py grader/server.py grader/worker.py grader/protocol.py "
+    "grader/guard.py grader/audit.py"
 ).split()
 RANKS = ("ring", "grader/ring.py")  # for exercises on several ranks alone
 HIDDEN = (f"{COURSE}/flashlab/iocount/bounds",)

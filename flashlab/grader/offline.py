@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from flashlab import aot
+from flashlab import aot, compiler
 from flashlab.exercise import Exercise
 from flashlab.grader import contract, cpu, trials
 from flashlab.grader.cpu import Answer
@@ -38,6 +38,8 @@ class Offline:
     def saw(self, run: Run) -> None:
         """Start if the launches of ``run`` are the last ones to wait for."""
         launches, called = described(run), self.exercise.called(run.trial.case)
+        if not compiler.here():
+            return
         if self._thread is not None or not launches:
             return
         if self.exercise.compiled:
@@ -71,6 +73,10 @@ class Offline:
 
     def finish(self, report: Report) -> None:
         """Wait, then write rows, stage and notes; a text that no target takes fails the check."""
+        if not compiler.here():
+            report.stages.append(Stage("compile", "not run", compiler.NONE_HERE))
+            report.not_run.append(f"compile checks: {compiler.NONE_HERE}")
+            return
         if self._thread is None and self._waiting | self._chosen:
             self._start(self._all())
         if self._thread is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from flashlab import compiler
 from flashlab.exercise import Exercise
 from flashlab.grader.report import CaseResult, Report
 from flashlab.grader.trials import Run
@@ -12,7 +13,7 @@ NO_POINTS = ("unfilled", "contract", "forbidden", "compile", "grader_error")
 
 def award(exercise: Exercise, report: Report, runs: Sequence[Run]) -> None:
     """Fill ``points`` and ``points_by_part``; IO and resources count only if core passes."""
-    of = exercise.points()
+    of = exercise.points(compiled=compiler.here())
     got = dict.fromkeys(of, 0.0)
     if report.status not in NO_POINTS:
         got["core"] = of["core"] * _share(exercise, report.cases, core=True)

@@ -11,56 +11,25 @@ import queue
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
+from flashlab import system
+from flashlab.grader.exchange import (
+    GRACE_SECONDS,
+    START_SECONDS,
+    Job,
+    Limits,
+    Reply,
+    exchange,
+    hand_over,
+)
 
-from flashlab.grader import protocol
+__all__ = ["Job", "Limits", "Pool", "Reply", "Stopped", "default", "environment", "through"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
-START_SECONDS = 60.0
-GRACE_SECONDS = 3.0
-PRINTED_LIMIT = 64 << 10
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one run may use. Defaults are those of a course check."""
-
-    cpu_seconds: int = 5
-    wall_seconds: float = 10.0
-    memory_bytes: int = 1 << 30
-
-
-@dataclass
-class Job:
-    """A request and the tensors whose storages follow it (see ``worker.Run``)."""
-
-    request: dict[str, Any]
-    tensors: dict[str, torch.Tensor]
-    limits: Limits = Limits()
-    tag: Any = None
-
-
-@dataclass
-class Reply:
-    """What came back: the worker's header and arrays (None if it sent no whole frame), its end."""
-
-    header: dict[str, Any] | None
-    arrays: dict[str, torch.Tensor] = field(default_factory=dict)
-    problem: str = ""  # what is wrong with the bytes that came, if any came
-    how: str = "lost"  # exit, signal, wall, memory, processes, or lost (the server was killed)
-    code: int = 0
-    cpu_seconds: float = 0.0
-    seconds: float = 0.0
-    peak_bytes: int = 0
-    printed: str = ""
 
 
 class Stopped(Exception):
@@ -82,7 +51,7 @@ class Pool:
         command: Callable[[list[str]], list[str]] | None = None,
         meeting: Path | None = None,
     ) -> None:
-        self.lanes = lanes or max(1, min(4, len(os.sched_getaffinity(0))))
+        self.lanes = lanes or max(1, min(4, system.cores()))
         self.command = command or (lambda words: words)
         self._meeting = meeting
         self._lock = threading.Lock()
@@ -149,7 +118,7 @@ class Pool:
             self._open.add(ours)
             with theirs:
                 try:
-                    socket.send_fds(control, [b"L"], [theirs.fileno()])
+                    hand_over(control, b"L", theirs.fileno())
                 except OSError:  # the server died a moment ago: the next call starts another
                     self._server = None
             return ours
@@ -209,7 +178,7 @@ class Pool:
             if stop is not None and stop.is_set():
                 self._drop(lane)
                 raise Stopped
-            reply = _exchange(lane, job)
+            reply = exchange(lane, job)
             self.cpu_seconds += reply.cpu_seconds
             busy.pop(threading.get_ident(), None)
             if reply.how != "lost":
@@ -252,57 +221,6 @@ class Pool:
                 server.wait()
 
 
-def _exchange(lane: socket.socket, job: Job) -> Reply:
-    """Send a job down a lane and collect the reply, the printed text and the worker's end."""
-    limits = job.limits
-    specs = [protocol.spec(name, t) for name, t in job.tensors.items()]
-    request = {**job.request, "tensors": specs, "limits": vars(limits)}
-    payload = [protocol.storage_bytes(t) for t in job.tensors.values()]
-    reply_r, reply_w = os.pipe()
-    reply = Reply(None)
-    with tempfile.TemporaryFile() as printed, os.fdopen(reply_r, "rb", 0) as source:
-        try:
-            socket.send_fds(lane, [b"R"], [reply_w, printed.fileno()])
-            os.close(reply_w)
-            reply_w = -1
-            lane.settimeout(START_SECONDS)
-            for chunk in protocol.frame(request, payload):
-                lane.sendall(chunk)
-            lane.settimeout(None)
-            deadline = time.monotonic() + START_SECONDS + limits.wall_seconds + GRACE_SECONDS
-            _receive(source.fileno(), job, reply, deadline)
-            ended, _ = protocol.read(lane.fileno(), 0, deadline)
-            for name in ("how", "code", "cpu_seconds", "seconds", "peak_bytes"):
-                setattr(reply, name, ended[name])
-            if reply.header is not None and source.read(1):
-                reply.problem, reply.header = "bytes behind the reply", None
-        except (OSError, EOFError, ValueError, protocol.ProtocolError):
-            reply.how = "lost"
-        finally:
-            if reply_w >= 0:
-                os.close(reply_w)
-        reply.printed = _printed(printed.fileno())
-    return reply
-
-
-def _receive(source: int, job: Job, reply: Reply, deadline: float) -> None:
-    limit = int(job.request["reply_limit"])
-    try:
-        header, payload = protocol.read(source, limit, deadline)
-        reply.arrays = protocol.views(header["arrays"], payload)
-        reply.header = header
-    except EOFError:
-        pass  # how the worker ended says why
-    except (protocol.ProtocolError, KeyError, TypeError) as error:
-        reply.problem = str(error)
-
-
-def _printed(fd: int) -> str:
-    size = min(os.fstat(fd).st_size, PRINTED_LIMIT)
-    text = os.pread(fd, size, 0).decode("utf-8", "replace")
-    return "".join(c for c in text if c in "\n\t" or c.isprintable())
-
-
 def server_command(mode: str, control: int | Path) -> list[str]:
     """Words that start ``server.py``: no site of the user, no bytecode, this process's path."""
     path = [p for p in sys.path if p and Path(p).exists()]
@@ -313,13 +231,16 @@ def server_command(mode: str, control: int | Path) -> list[str]:
 def environment() -> dict[str, str]:
     """What a server inherits: nothing that could hold a secret or a setting of the learner's."""
     keep = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+    # macOS ends forks of a process that has used its frameworks, unless told otherwise, and its
+    # BLAS must not have started threads before a fork
+    forks = {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES", "VECLIB_MAXIMUM_THREADS": "1"}
     kept = {name: os.environ[name] for name in keep if name in os.environ}
     fixed = {
         "HOME": "/nonexistent",
         "OMP_NUM_THREADS": "1",
         "TRITON_DEFAULT_FP_FUSION": "1",
     }
-    return kept | fixed
+    return kept | fixed | ({} if system.LINUX else forks)
 
 
 _default: Pool | None = None

@@ -6,7 +6,6 @@ grader closes, everything below dies.
 """
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
@@ -20,7 +19,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-PRELOAD = ("torch", "numpy", "triton", "triton.language", "flashlab.iocount")
+PRELOAD = ("flashlab", "torch", "numpy", "triton", "triton.language", "flashlab.iocount")
 OPTIONAL = (
     "flashlab.aot",
     "flashlab.pipeline",
@@ -28,12 +27,11 @@ OPTIONAL = (
     "triton.tools.tensor_descriptor",
     "triton.experimental.gluon.language",
 )
-POLL_SECONDS = 0.03
+ASK_SECONDS = 0.005  # between two questions whether a worker has ended, where nothing tells
+LATE_SECONDS = 10.0  # beyond its limit, after which a worker that nobody watches ends itself
 PROCESSES = 64
 FILE_BYTES = 16 << 20
 LOST = 70  # exit code of a worker whose own code failed
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
@@ -54,12 +52,18 @@ def main() -> None:
             importlib.import_module(name)
     worker = importlib.import_module("flashlab.grader.worker")
     worker.prepare()
-    _libc.prctl(_PR_SET_DUMPABLE, 0)  # a worker may not look into the memory of what forked it
+    system = _system()
+    system.hide_memory()
     gc.collect()
     gc.freeze()
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    system.adopt_orphans()
     _root(control, os.getppid(), worker.main)
     sweep()
+
+
+def _system() -> Any:
+    """``flashlab.system``, once ``sys.path`` leads to it."""
+    return importlib.import_module("flashlab.system")
 
 
 def _control(name: str) -> socket.socket:
@@ -72,6 +76,7 @@ def _control(name: str) -> socket.socket:
 
 def _root(control: socket.socket, parent: int, run: Callable[..., None]) -> None:
     lanes: set[int] = set()
+    adopted = _system().adopted
     while os.getppid() == parent:
         if select.select([control], [], [], 0.25)[0]:
             data, fds = _receive(control, 1)
@@ -88,14 +93,14 @@ def _root(control: socket.socket, parent: int, run: Callable[..., None]) -> None
             os.close(fds[0])
             lanes.add(pid)
         lanes -= _reap()
-        for orphan in set(_children(os.getpid())) - lanes:
+        for orphan in adopted(lanes):
             _kill(orphan)
 
 
 def _lane(control: socket.socket, root: int, run: Callable[..., None]) -> None:
     """Serve runs one after the other; end, and end everything below, when the socket closes."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _system().die_with_parent()
+    _system().adopt_orphans()
     protocol = importlib.import_module("flashlab.grader.protocol")
     while os.getppid() == root:
         if not select.select([control], [], [], 1.0)[0]:
@@ -136,12 +141,14 @@ def _receive(control: socket.socket, count: int) -> tuple[bytes, list[int]]:
         data, fds, _, _ = socket.recv_fds(control, 1, count)
     except ConnectionError:
         return b"", []
+    if data and not _system().LINUX:
+        control.sendall(b"A")
     return data, fds
 
 
 def _become_worker(lane: int, fds: list[int], limits: dict[str, Any]) -> None:
     os.setsid()
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _system().die_with_parent(limits["wall_seconds"] + LATE_SECONDS)
     if os.getppid() != lane:
         os._exit(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -151,19 +158,10 @@ def _become_worker(lane: int, fds: list[int], limits: dict[str, Any]) -> None:
     for fd in (nothing, fds[1]):
         os.close(fd)
     cpu = int(limits["cpu_seconds"])
-    data = _data_bytes() + int(limits["memory_bytes"])
+    _system().limit_memory(int(limits["memory_bytes"]))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _data_bytes() -> int:
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmData:"):
-                return int(line.split()[1]) << 10
-    return 0
 
 
 def watch(pid: int, limits: dict[str, Any], control: socket.socket) -> dict[str, Any]:
@@ -173,31 +171,36 @@ def watch(pid: int, limits: dict[str, Any], control: socket.socket) -> dict[str,
         ``how`` ("exit", "signal", "wall", "memory" or "processes"), ``code``, ``cpu_seconds``,
         ``seconds`` and ``peak_bytes``.
     """
-    start, how, peak = time.monotonic(), "", 0
-    baseline = _resident(os.getpid())
-    handle = os.pidfd_open(pid)
+    system = _system()
+    start, how, peak, looked = time.monotonic(), "", 0, 0.0
+    handle = system.end_handle(pid)
+    watched = [control] if handle is None else [control, handle]
+    pause = ASK_SECONDS if handle is None else system.LOOK_SECONDS
     try:
         while True:
-            ready = select.select([handle, control], [], [], POLL_SECONDS)[0]
-            if handle in ready:
+            ready = select.select(watched, [], [], pause)[0]
+            ended, status, usage = os.wait4(pid, os.WNOHANG)
+            if ended:
                 break
             if control in ready and not how:
                 os.kill(pid, signal.SIGKILL)
                 return {}
-            family = _family(pid)
-            used = sum(max(0, _resident(p) - baseline) for p in family)
-            peak = max(peak, used)
-            if time.monotonic() - start > limits["wall_seconds"]:
+            now = time.monotonic()
+            if now - start > limits["wall_seconds"]:
                 how = how or "wall"
-            elif used > limits["memory_bytes"]:
-                how = how or "memory"
-            elif len(family) > PROCESSES:
-                how = how or "processes"
+            elif now - max(start, looked) >= system.LOOK_SECONDS:
+                count, used = system.look(pid, os.getpid())
+                looked, peak = time.monotonic(), max(peak, used)
+                if used > limits["memory_bytes"]:
+                    how = how or "memory"
+                elif count > PROCESSES:
+                    how = how or "processes"
             if how:
                 _kill(pid)
     finally:
-        os.close(handle)
-    _, status, usage = os.wait4(pid, 0)
+        system.end_group(pid)
+        if handle is not None:
+            os.close(handle)
     code = os.waitstatus_to_exitcode(status)
     return {
         "how": how or ("signal" if code < 0 else "exit"),
@@ -211,10 +214,10 @@ def watch(pid: int, limits: dict[str, Any], control: socket.socket) -> dict[str,
 def sweep() -> None:
     """Kill and reap children, also those adopted from the dead, until none is left."""
     while True:
-        for child in _family(os.getpid())[1:]:
-            _kill(child)
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                for child in _system().below(os.getpid()):
+                    _kill(child)
                 time.sleep(0.002)
         except ChildProcessError:
             return
@@ -231,34 +234,6 @@ def _reap() -> set[int]:
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children") as children:
-                found += map(int, children.read().split())
-    return found
-
-
-def _family(pid: int) -> list[int]:
-    """``pid`` and all its descendants."""
-    family = [pid]
-    for member in family:
-        if len(family) > 4 * PROCESSES:
-            break
-        family += _children(member)
-    return family
-
-
-def _resident(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm") as statm:
-            fields = statm.read().split()
-        return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
-    except (OSError, IndexError, ValueError):
-        return 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flashlab import system
 from flashlab.ring.errors import Frames, RankError
 
 LOOK_SECONDS = 0.1
@@ -152,7 +153,11 @@ def _stuck(working: list[Rank], silent: list[Rank], seconds: float, filename: st
 
 
 def _trace(rank: Rank) -> Frames:
-    text = os.pread(rank.trace, 1 << 16, 0).decode("utf-8", "replace")
+    os.set_blocking(rank.trace, False)
+    try:
+        text = os.read(rank.trace, 1 << 16).decode("utf-8", "replace")
+    except BlockingIOError:
+        text = ""
     found = ((file, int(line)) for file, line in TRACE.findall(text))
     return [(file, line, linecache.getline(file, line)) for file, line in found]
 
@@ -180,8 +185,11 @@ class _Idle:
     def _look(pid: int) -> tuple[bool, int]:
         """Whether the main thread runs, or waits for a processor or a disk; ticks it has used.
 
-        Not the threads of gloo, which look for messages for ever.
+        Not the threads of gloo, which look for messages for ever. Where nothing tells, it is at
+        work until it has been silent for too long.
         """
+        if not system.LINUX:
+            return True, 0
         try:
             fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:

@@ -5,7 +5,6 @@ without files: gloo talks over loopback, and the ranks find one another through 
 """
 
 import contextlib
-import ctypes
 import faulthandler
 import functools
 import json
@@ -22,10 +21,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from flashlab import system
 from flashlab.ring import crew
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+ORPHAN_SECONDS = 300.0  # after which a rank whose parent is gone ends, where nothing tells it
 
 
 @dataclass(frozen=True)
@@ -78,16 +77,43 @@ def run(
             f"{world + spare} ranks on NCCL need as many GPUs: this machine has "
             f"{torch.cuda.device_count()}; backend='gloo' needs none"
         )
-    store = os.memfd_create("ranks")
+    meeting = _Meeting(spare + world)
     sys.stdout.flush()
     ranks: list[crew.Rank] = []
     try:
         for number in range(spare + world):
-            ranks.append(_fork(number, spare, world, work, backend, seconds, store))
+            ranks.append(_fork(number, spare, world, work, backend, seconds, meeting))
         return crew.wait(ranks[spare:], seconds, filename, asleep=backend == "gloo")
     finally:
         crew.end(ranks)
-        os.close(store)
+        meeting.close()
+
+
+class _Meeting:
+    """Where ranks find one another: memory on Linux, elsewhere a port of the parent."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.file, self.server = count, -1, None
+        if system.LINUX:
+            self.file = os.memfd_create("ranks")
+        else:
+            self.server = self._port(0, is_master=True)
+
+    @staticmethod
+    def _port(number: int, **how: bool) -> Any:
+        return dist.TCPStore("127.0.0.1", number, wait_for_workers=False, **how)
+
+    def store(self) -> Any:
+        """For a rank's process group."""
+        if self.server is not None:
+            return self._port(self.server.port)
+        return dist.FileStore(f"/proc/self/fd/{self.file}", self.count)
+
+    def close(self) -> None:
+        """Once every rank has ended."""
+        self.server = None
+        if self.file >= 0:
+            os.close(self.file)
 
 
 def _fork(
@@ -97,25 +123,27 @@ def _fork(
     work: Callable[[Member], Any],
     backend: str,
     seconds: float,
-    store: int,
+    meeting: _Meeting,
 ) -> crew.Rank:
     """One process: global rank ``number``, which is ``number - spare`` in the ring."""
     ours, theirs = os.pipe()
-    trace, parent = os.memfd_create("trace"), os.getpid()
+    trace, written = os.pipe()
+    parent = os.getpid()
     with warnings.catch_warnings():  # Python 3.12 warns where the caller has other threads
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid:
         os.close(theirs)
+        os.close(written)
         return crew.Rank(number - spare, pid, ours, trace)
     try:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        system.die_with_parent(ORPHAN_SECONDS)
         if os.getppid() == parent:
-            faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
+            faulthandler.register(signal.SIGUSR1, file=written, all_threads=False)
             say = _Channel(theirs)
 
             def joined() -> Any:
-                group, device = _join(number, spare, world, backend, seconds, store)
+                group, device = _join(number, spare, world, backend, seconds, meeting)
                 beat = functools.partial(say, {"beat": True})
                 member = Member(number - spare, world, group, device, beat)
                 return work(member) if member.rank >= 0 else None
@@ -126,11 +154,11 @@ def _fork(
 
 
 def _join(
-    number: int, spare: int, world: int, backend: str, seconds: float, store: int
+    number: int, spare: int, world: int, backend: str, seconds: float, meeting: _Meeting
 ) -> tuple[Any, torch.device]:
     """The ring's group as this process sees it, and its device."""
     torch.set_num_threads(1)  # a pool of threads would not have survived the fork
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", system.LOOPBACK)
     device, options = torch.device("cpu"), {}
     if backend == "nccl":
         device = torch.device("cuda", number)
@@ -140,7 +168,7 @@ def _join(
         os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")
     dist.init_process_group(
         backend,
-        store=dist.FileStore(f"/proc/self/fd/{store}", spare + world),
+        store=meeting.store(),
         rank=number,
         world_size=spare + world,
         timeout=timedelta(seconds=seconds + 30),  # later than ours, which knows who waits
