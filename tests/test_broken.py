@@ -94,7 +94,9 @@ def test_nothing_that_a_learner_sees_names_the_fault(quick):
     text = quick.symptoms(1)
     puzzle = quick.puzzles[0]
     assert puzzle.mistake.says not in text and puzzle.mistake.slug not in text
-    rows = {row.split()[0]: row.split()[1] for row in text.splitlines()[1:]}
+    lines = text.splitlines()[1:]
+    assert max(map(len, lines)) <= desk.WIDE
+    rows = {row.split()[0]: row.split()[1] for row in lines if row[2] != " "}
     assert rows[puzzle.mistake.breaks] == puzzle.mistake.expect
 
 
@@ -136,6 +138,7 @@ def test_mended_alone_with_report_and_not(quick):
 
     report = quick.report(2)
     assert report.mistake["slug"] == quick.puzzles[1].mistake.slug, "the report names it"
+    assert f'file="{quick.path(2)}"' in report.failing_call, "it repeats this file, not yours"
     quick.name(2, quick.puzzles[1].answer)
     mend(quick, 2)
     quick.check(2)

@@ -3,18 +3,21 @@
 import difflib
 import json
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from flashlab import exercises, grader
 from flashlab.broken.bank import COUNT, LETTERS, Puzzle, dealt_from, draw
+from flashlab.grader import wording
 from flashlab.grader.report import Report
 from flashlab.workspace import Workspace, files
 
 NAMED = (4, 2, 1)  # points for the right sentence at the first, second, third try
 MENDED, MENDED_WITH_REPORT = 6, 3
 MOST = COUNT * (NAMED[0] + MENDED)
+WIDE = 96  # characters of a line, which a notebook shows unbroken
 MORE_LINES = 10  # that a mend may change beyond those which the mistake changed
 
 Progress = Callable[[int, int, str], None]
@@ -125,7 +128,9 @@ class Set:
         for name in names:
             runs = [run for run in report.cases if run.name == name]
             told = ", ".join(dict.fromkeys(run.status for run in runs)) or "not run"
-            rows.append(f"  {name:28s} {told:14s} {exercise.case(name).why}")
+            head = f"  {name:24s} {told:14s} "
+            why = textwrap.wrap(exercise.case(name).why, WIDE - len(head))
+            rows += [head + why[0], *(" " * len(head) + line for line in why[1:])]
         return "\n".join(rows)
 
     def choices(self, number: int) -> str:
@@ -187,10 +192,12 @@ class Set:
         tried["told"] = not tried["named"] or tried["told"]
         tried["report"] = True
         self.save(self.state)
-        path = str(self.path(number))
-        return grader.check(
-            self._puzzle(number).slug, self.text(number), path=path, progress=progress
-        )
+        slug, path = self.slug(number), str(self.path(number))
+        report = grader.check(slug, self.text(number), path=path, progress=progress)
+        smallest = wording.smallest_failure(report) if report.failing_call else None
+        if smallest is not None:
+            report.failing_call = wording.failing_call(slug, smallest, f'file="{path}"')
+        return report
 
     def points(self, number: int) -> tuple[int, int]:
         """Points for naming and for mending kernel ``number``."""
