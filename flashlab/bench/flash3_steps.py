@@ -1,10 +1,12 @@
-"""``flashlab bench flash3_steps``: what the last steps of ``flash3_forward`` are worth.
+"""``flashlab bench flash3_steps``: what each step of ``flash3_forward`` is worth.
 
-Each version is the solution with the lines of a step taken back, so that all else is equal.
+Step 1 is a kernel of its own; steps 2 to 4 are the solution with the lines of later steps taken
+back, so that all else is equal. Beside them the published schedule, with turns and without.
 TFLOP/s = 4 B H N^2 D / time, halved under a causal mask; fp16.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch.nn.attention import SDPBackend
@@ -13,19 +15,32 @@ from flashlab import sources
 from flashlab.bench import peers, table, timing
 from flashlab.bench.forward import GRID, TOKENS, WIDTH, flops, name_of
 from flashlab.loading import load_module
+from flashlab.worked.flash3_one_warpgroup import flash3_one_warpgroup
+from flashlab.worked.flash3_pingpong import flash3_pingpong
 
 SLUG = "flash3_forward"
-GRID_LINE = "(min(sms, n_tiles),)", "(n_tiles,)"
+Edits = tuple[tuple[str, str], ...]
+NO_COUNTER = ("(min(sms, n_tiles),)", "(n_tiles,)")
 PV = "acc = start_pv(p, v_bufs.index(stage), acc, D)\n    mbarrier.wait(k_full"
-ALONE = PV.replace("\n", "\n    acc = warpgroup_mma_wait(0, deps=(acc,))\n")
-STEPS: dict[str, tuple[tuple[str, str], ...]] = {
-    "3 two consumers": (GRID_LINE, (PV, ALONE)),
-    "4 overlap": (GRID_LINE,),
+ALONE = (PV, PV.replace("\n", "\n    acc = warpgroup_mma_wait(0, deps=(acc,))\n"))
+ROLE = "(consumer, (ctx, {}, D, {}, STAGES, CAUSAL, MASKED, SHIFTED, NEGATIVE, UNSEEN)),\n"
+TWO = ROLE.format(0, 2) + " " * 12 + ROLE.format(1, 2)
+SETTINGS = "(3, 3, 160, 128) if many else (2, 2, 240, 168)"
+ONE_CONSUMER = (
+    (TWO + " " * 12 + "(producer, (ctx, 2,", ROLE.format(0, 1) + " " * 12 + "(producer, (ctx, 1,"),
+    ("], [4, 1], [REGISTERS, 24])", "], [1], [24])"),
+    ("if WARPGROUPS == 2:", "if WARPGROUPS == 1:"),
+    (SETTINGS, "(1, 2, 240, 168)"),
+)
+EDITS: dict[str, Edits] = {
+    "2 producer": (*ONE_CONSUMER, ALONE, NO_COUNTER),
+    "3 two consumers": (ALONE, NO_COUNTER),
+    "4 overlap": (NO_COUNTER,),
     "ours": (),  # step 5: the persistent grid
 }
 
 
-def version(edits: tuple[tuple[str, str], ...]) -> Callable:
+def version(edits: Edits) -> Callable:
     """The solution's function with each edit made; a text to edit stands there once."""
     text = sources.solution_text(SLUG)
     for old, new in edits:
@@ -35,6 +50,16 @@ def version(edits: tuple[tuple[str, str], ...]) -> Callable:
             )
         text = text.replace(old, new)
     return vars(load_module(text, f"<{SLUG} {len(edits)}>"))[SLUG]
+
+
+def versions() -> dict[str, Callable]:
+    """All that are timed, by name."""
+    return {
+        "1 one warpgroup": flash3_one_warpgroup,
+        **{name: version(edits) for name, edits in EDITS.items()},
+        "published: turns, overlap": flash3_pingpong,
+        "overlap, no turns": partial(flash3_pingpong, turns=False),
+    }
 
 
 def cell(fns: dict[str, Callable], D: int, causal: bool, N: int) -> dict:
@@ -50,7 +75,7 @@ def cell(fns: dict[str, Callable], D: int, causal: bool, N: int) -> dict:
 
 def rows() -> Iterator[dict]:
     """One row a cell of the grid."""
-    fns = {name: version(edits) for name, edits in STEPS.items()}
+    fns = versions()
     for size in GRID:
         yield cell(fns, *size)
 
