@@ -9,13 +9,14 @@ import re
 import zlib
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from flashlab import claims, exercises, quizzes, sources
 from flashlab.bench import records
 from flashlab.quizzes.question import judge
 from flashlab.viz import score_budget
-from flashlab.website import contracts, evidence, live, pages
+from flashlab.website import contracts, evidence, execute, live, pages
 
 CHAPTERS = sorted((sources.course_dir() / "chapters").glob("*.ipynb"))
 
@@ -95,6 +96,51 @@ def test_a_version_that_was_not_timed_is_left_blank():
         "| a | 2.0 |  | TFLOP/s |",
         "| b |  |  | TFLOP/s |",
     ]
+
+
+def test_versions_that_were_not_timed_together_get_tables_of_their_own():
+    one = {"cell": "a", "ms": dict.fromkeys("bcdefg", 1.0)}
+    two = {"cell": "h", "ms": dict.fromkeys("bijkl", 1.0)}
+    assert evidence._together([one, two, one]) == [[one, one], [two]]
+    assert evidence._together([one, one]) == [[one, one]]
+
+
+def test_a_row_of_the_evidence_page_is_named_by_its_sizes():
+    row = {"N": 4096, "causal": True, "sent_bytes": 10, "ms": {"ours": 1.0}}
+    assert evidence._cell(row) == "N 4,096, causal"
+    assert evidence._cell(row | {"causal": False}) == "N 4,096"
+    assert [evidence._plain(value) for value in (7.32e14, 2_118_000_000.0, 15.94, 4096, None)] == [
+        "732 T", "2.118 G", "15.94", "4,096", "not measured",
+    ]  # fmt: skip
+    columns = evidence.table(("a", "b"), [("732 T", "float16"), ("not measured", "7")])
+    assert columns.splitlines()[1] == "|---:|---|"
+
+
+def test_the_syllabus_says_how_long_everything_takes(written):
+    rows = [
+        [cell.strip() for cell in line.split("|")]
+        for line in (written / "syllabus.md").read_text().splitlines()
+        if re.match(r"\| \d\d ", line)
+    ]
+    assert len(rows) == len(CHAPTERS)
+    assert all(10 < int(row[3]) < 120 for row in rows), "a chapter does not say its time"
+    writing = sum(exercises.get(slug).minutes for slug in exercises.SYLLABUS)
+    assert sum(int(row[6] or 0) for row in rows) == writing
+
+
+def test_reference_pages_speak_to_readers(written):
+    for path in (written / "api").glob("*.md"):
+        assert "Floor:" not in path.read_text()
+    assert "### `check_" not in (written / "api" / "reference.md").read_text()
+
+
+def test_a_folder_that_is_gone_is_not_in_a_page():
+    cell = nbformat.v4.new_code_cell(
+        outputs=[nbformat.v4.new_output("stream", text="saved as /somewhere/x/work/a.html")]
+    )
+    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("a"), cell])
+    execute._forget("/somewhere/x", page)
+    assert cell.outputs[0].text == "saved as work/a.html"
 
 
 def test_a_page_that_is_not_there_leads_to_the_syllabus():

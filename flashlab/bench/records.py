@@ -17,7 +17,8 @@ def load(name: str) -> dict | None:
 def said(record: dict) -> str:
     """One sentence on where and when a record was made."""
     facts = record["facts"]
+    with_triton = f" and Triton {facts['triton']}" if "triton" in facts else ""
     return (
-        f"Recorded on an {facts['card']} on {facts['date']} with torch {facts['torch']} "
-        f"({facts.get('how', HOW)})."
+        f"Recorded on an {facts['card']} on {facts['date']} with torch {facts['torch']}"
+        f"{with_triton} ({facts.get('how', HOW)})."
     )

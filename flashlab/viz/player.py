@@ -61,7 +61,21 @@ function show(i) {
   $('at').value = at;
   $('at').setAttribute('aria-valuetext', `step ${at + 1} of ${frames.length}`);
   $('count').textContent = `${at + 1} / ${frames.length}`;
+  fit();
 }
+// The iframe is as high as the highest step so far, so that a page does not jump while it plays.
+let width = 0, tallest = 0;
+function grow() {
+  tallest = Math.max(tallest, document.querySelector('figure').offsetHeight);
+  try { frameElement.style.height = `${tallest + 2}px`; } catch (e) { /* it stands alone */ }
+}
+function fit() {
+  if (!innerWidth) return;  // in a hidden tab
+  if (innerWidth !== width) { tallest = 0; grow(); tallest = 0; width = innerWidth; }
+  grow();
+}
+addEventListener('resize', fit);
+document.querySelector('details').addEventListener('toggle', () => { tallest = 0; grow(); });
 function stop() { clearInterval(timer); timer = null; $('play').textContent = 'Play'; }
 function play() {
   if (timer) return stop();

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import re
+from types import ModuleType
 
 import flashlab
 from flashlab.authoring import contract
@@ -52,12 +54,14 @@ def _inside(package: str) -> list[str]:
 
 
 def _contracts(name: str) -> str:
-    """The functions of a module of references, in the form of the labs' contract cells."""
+    """The functions of a module of references, in the form of the labs' contract cells; without
+    those that only refuse wrong arguments.
+    """
     module = importlib.import_module(name)
-    parts = [f"## `{name}`", (inspect.getdoc(module) or "").split("\n\n")[0]]
+    parts = [f"## `{name}`", _opening(module)]
     for each, value in vars(module).items():
-        own = inspect.isfunction(value) and value.__module__ == name and each[0] != "_"
-        if own and value.__doc__:
+        own = inspect.isfunction(value) and value.__module__ == name
+        if own and value.__doc__ and not each.startswith(("_", "check_")):
             parts += [f"### `{each}`", *contract.described(each, value)]
     return "\n\n".join(parts)
 
@@ -68,7 +72,6 @@ def _module(name: str) -> str:
     exported = getattr(module, "__all__", None)
     if not exported:
         return f"{heading}\n\n{_directive('automodule', name, members='')}"
-    doc = (inspect.getdoc(module) or "").split("\n\n")[0]
     kinds = {True: "autoclass", False: "autofunction"}
     shown = [(each, getattr(module, each)) for each in exported]
     parts = [
@@ -76,7 +79,13 @@ def _module(name: str) -> str:
         for each, value in shown
         if inspect.isclass(value) or inspect.isfunction(value)
     ]
-    return "\n\n".join([heading, doc, *parts])
+    return "\n\n".join([heading, _opening(module), *parts])
+
+
+def _opening(module: ModuleType) -> str:
+    """What a module says of itself first, without its layer, which concerns authors."""
+    doc = (inspect.getdoc(module) or "").split("\n\n")[0]
+    return re.sub(r"\s*Floor: \w+\.", "", doc)
 
 
 def _members(value: object) -> dict[str, str]:

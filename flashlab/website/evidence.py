@@ -1,11 +1,26 @@
 """The evidence page: every claim, every figure measured on a GPU, papers' numbers beside ours."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flashlab import claims, reproduce
 from flashlab.bench import records
+
+MOST_VERSIONS = 6  # beside each other in one table
+UNSAID = "not measured"
+COLUMNS = {  # keys of records whose unit or meaning is not in their name
+    "us": "µs",
+    "dram_read": "bytes read from DRAM",
+    "dram_written": "bytes written to DRAM",
+    "l2_to_sm": "bytes from L2 to SMs",
+    "received_by_sms": "bytes received by SMs",
+    "l2_below_count_percent": "% by which the L2's bytes lie below the count",
+    "intensity": "FLOPs a byte",
+    "flops": "FLOP/s",
+}
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def page(chapters: Mapping[str, str], tables: Sequence[str]) -> str:
@@ -73,16 +88,31 @@ def _record(name: str) -> str:
     record = records.load(name)
     rows = record["rows"]
     head = f"### `{name}`\n\n{records.said(record)}"
+    if "sizes" in record:
+        head += f" {_sizes(record['sizes'])}."
     if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
         return f"{head} {len(rows)} groups of entries, drawn in the chapters."
     if "ms" in rows[0]:
-        return f"{head}\n\n{_rates(rows)}"
+        return "\n\n".join([head, *map(_rates, _together(rows))])
     flat = [key for key, value in rows[0].items() if not isinstance(value, list | dict)]
     body = [[_plain(row.get(key)) for key in flat] for row in rows]
-    return f"{head}\n\n{table(flat, body)}"
+    return f"{head}\n\n{table([COLUMNS.get(key, key) for key in flat], body)}"
 
 
-def _rates(rows: Sequence[Mapping[str, Any]]) -> str:
+Rows = Sequence[Mapping[str, Any]]
+
+
+def _together(rows: Rows) -> list[Rows]:
+    """All rows as one table, or a table for each set of versions where one would be too wide."""
+    if len({name for row in rows for name in row["ms"]}) <= MOST_VERSIONS:
+        return [rows]
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row["ms"]), []).append(row)
+    return list(groups.values())
+
+
+def _rates(rows: Rows) -> str:
     """Rates of all versions where the work is known, else milliseconds."""
     versions = list(dict.fromkeys(name for row in rows for name in row["ms"]))
     body = []
@@ -103,15 +133,24 @@ def _rates(rows: Sequence[Mapping[str, Any]]) -> str:
 def _cell(row: Mapping[str, Any]) -> str:
     if "cell" in row:
         return " ".join(str(row["cell"]).split())
-    sizes = [f"{key} {value}" for key, value in row.items() if isinstance(value, int)]
-    return ", ".join(sizes)
+    counted = {key: value for key, value in row.items() if not key.endswith("_bytes")}
+    return _sizes({key: value for key, value in counted.items() if isinstance(value, int)})
+
+
+def _sizes(sizes: Mapping[str, Any]) -> str:
+    """``B 16, N 1,024, causal``: a False is left out."""
+    told = {k: f"{v:,}" if isinstance(v, int) else v for k, v in sizes.items() if v is not False}
+    return ", ".join(
+        key if sizes[key] is True else f"{key} {value}" for key, value in told.items()
+    )
 
 
 def _plain(value: Any) -> str:
     if value is None:
-        return "not measured"
+        return UNSAID
     if isinstance(value, float):
-        return f"{value:,.4g}"
+        by, letter = next((p for p in PREFIXES if abs(value) >= p[0]), (1, ""))
+        return f"{value / by:,.4g} {letter}".strip()
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
@@ -131,4 +170,4 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _numeric(text: str) -> bool:
-    return text.replace(",", "").replace(".", "").replace("-", "").strip().isdigit() or not text
+    return text in ("", UNSAID) or re.fullmatch(r"-?[\d,.]+(e-\d+)?( [TGM])?", text) is not None

@@ -146,9 +146,10 @@ def syllabus(executed: Sequence[Path]) -> str:
     lines = [
         "# Syllabus",
         "",
-        "| | chapter | lab | exercises | minutes |",
-        "|---|---|---|---|---|",
+        "| | chapter | minutes to read | lab | exercises | minutes to write |",
+        "|---|---|---:|---|---|---:|",
     ]
+    reading = 0
     for number in sorted(chapters | notebooks):
         mine = [row for row in rows if row.chapter == number]
         names = ", ".join(f"[`{row.slug}`](exercises/{row.slug}.md)" for row in mine)
@@ -158,12 +159,25 @@ def syllabus(executed: Sequence[Path]) -> str:
             else title(notebooks[number])
         )
         do = f"[lab {number}](labs/{notebooks[number].stem}.md)" if number in notebooks else ""
-        lines.append(
-            f"| {number} | {read} | {do} | {names} | {sum(row.minutes for row in mine) or ''} |"
-        )
-    total = sum(row.minutes for row in rows)
-    lines += ["", f"{len(rows)} exercises, about {round(total / 60)} hours of writing in all."]
+        takes = reading_minutes(chapters[number]) if number in chapters else 0
+        writes = sum(row.minutes for row in mine)
+        reading += takes
+        lines.append(f"| {number} | {read} | {takes or ''} | {do} | {names} | {writes or ''} |")
+    writing = sum(row.minutes for row in rows)
+    lines += [
+        "",
+        f"{len(rows)} exercises, about {round(writing / 60)} hours of writing in all, and about "
+        f"{round(reading / 60)} hours of reading.",
+    ]
     return "\n".join(lines) + "\n"
+
+
+def reading_minutes(chapter: Path) -> int:
+    """How long a chapter says that it takes; 0 if it does not say."""
+    cells = canonical.read(chapter)["cells"][:6]
+    told = "".join(map(canonical.source, cells))
+    found = re.search(r"\*\*Time\.\*\* (\d+) minutes", told)
+    return int(found[1]) if found else 0
 
 
 def readme_section(heading: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from flashlab import exercises, sources
+from flashlab.website import api
 
 CHAPTERS = sorted(path.stem for path in (sources.course_dir() / "chapters").glob("*.ipynb"))
 LABS = sorted(path.stem for path in (sources.course_dir() / "labs").glob("*.ipynb"))
@@ -18,11 +19,15 @@ PAGES = [
     *(f"chapters/{name}" for name in CHAPTERS),
     *(f"labs/{name}" for name in LABS),
     *(f"exercises/{slug}" for slug in exercises.SYLLABUS),
-    *(f"api/{name}" for name in ("learner", "recorder", "reference", "machines", "pipeline")),
+    *(f"api/{name}" for name in api.PAGES),
 ]
 VIEWS = {390: "dark", 1440: "light"}
 # Tables and code scroll inside themselves; the page as a whole must not.
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+ROOM = "root => [innerHeight, root.querySelector('figure').offsetHeight]"
+# On a desktop no line of code or of what it printed hides behind a scroll bar.
+HIDDEN = """[...document.querySelectorAll('.highlight pre')]
+  .filter(pre => pre.scrollWidth > pre.clientWidth + 1).map(pre => pre.textContent)"""
 
 
 class Visit:
@@ -51,7 +56,10 @@ class Visit:
         self.page.goto((self.site / f"{name}.html").as_uri())
         for frame in self.page.locator("iframe[srcdoc]").all():
             frame.scroll_into_view_if_needed()
-            expect(frame.content_frame.locator("#stage svg")).to_be_visible()
+            inside = frame.content_frame
+            expect(inside.locator("#stage svg")).to_be_visible()
+            room, needed = inside.locator("html").evaluate(ROOM)
+            assert needed <= room < needed + 120, f"a player of {needed} px has {room} px"
         return self.page
 
 
@@ -75,6 +83,7 @@ def test_a_page_is_readable_for_everybody_and_asks_nobody(visit, axe_script, nam
     one = visit(width=width, theme=theme)
     page = one.open(name)
     assert page.evaluate(WIDER) <= 0, f"wider than {width} px"
+    assert width < 1000 or page.evaluate(HIDDEN) == []
     assert any(text.strip() for text in page.locator("h1").all_inner_texts())
     assert one.outside == []
     assert one.errors == []
