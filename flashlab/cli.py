@@ -30,6 +30,7 @@ BENCHES = {
     "tma_forward": "forward",
     "flash2_backward": "backward",
     "flash3_backward": "backward",
+    "flash3_backward_steps": "backward_steps",
     "flash3_forward": "flash3",
     "flash3_steps": "flash3_steps",
     "split_kv_decode": "decode",

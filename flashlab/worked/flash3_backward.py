@@ -9,7 +9,6 @@ belongs to no program: each tile's part goes through shared memory and TMA adds 
 """
 
 import torch
-import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -23,12 +22,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from flashlab.iocount._triton.tma_reduce import tma_add
 from flashlab.worked.flash3_backward_dq import flash3_dq
 from flashlab.worked.flash3_prepare import (
-    LOG2E,
     barriers,
-    check,
-    descriptor,
-    prepare,
-    round_kernel,
+    gradients,
+    query_blocks,
     tma_load,
     tma_store,
 )
@@ -37,22 +33,7 @@ ROWS = gl.constexpr(64)  # keys of a warpgroup: a wgmma has 64 rows
 BLOCK_N = gl.constexpr(128)  # keys of a program
 STAGES = gl.constexpr(2)  # slots for tiles of q and do
 LN2 = gl.constexpr(0.6931471805599453)
-
-
-@gluon.jit
-def query_blocks(n, N_q, N_k, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
-    """Key block n -> its first query block, the first one without a mask, number of blocks."""
-    n_blocks = gl.cdiv(N_q, BLOCK_M)
-    first = 0
-    unmasked = 0
-    if CAUSAL:  # query i sees key j if j <= i + N_k - N_q
-        first_query = n * BLOCK_N - (N_k - N_q)
-        first = gl.minimum(gl.maximum(first_query, 0) // BLOCK_M, n_blocks)
-        unmasked = gl.cdiv(gl.maximum(first_query + BLOCK_N - 1, 0), BLOCK_M)
-        unmasked = gl.minimum(gl.maximum(unmasked, first), n_blocks)
-    if n * BLOCK_N + BLOCK_N > N_k:  # keys that do not exist: hidden in every tile
-        unmasked = n_blocks
-    return first, unmasked, n_blocks
+AHEAD_AT = gl.constexpr(64)  # at this D s is a tile ahead: at 128 there are no registers for it
 
 
 @gluon.jit
@@ -67,7 +48,7 @@ def producer(ctx, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr, AHEAD: gl.constex
     n = gl.program_id(0)
     h_kv = gl.program_id(1)
     b = gl.program_id(2)
-    first, unmasked, n_blocks = query_blocks(n, N_q, N_k, BLOCK_M, CAUSAL)
+    first, unmasked, n_blocks = query_blocks(n * BLOCK_N, BLOCK_N, N_q, N_k, BLOCK_M, CAUSAL)
     mbarrier.expect(kv_full.index(0), k_desc.block_type.nbytes + v_desc.block_type.nbytes)
     tma_load(k_desc, [b, h_kv, n * BLOCK_N, 0], kv_full.index(0), k_buf)
     tma_load(v_desc, [b, h_kv, n * BLOCK_N, 0], kv_full.index(0), v_buf)
@@ -130,7 +111,7 @@ def one_tile(
     k = k_buf.reshape([BLOCK_N, D])
     v = v_buf.reshape([BLOCK_N, D])
     zeros = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
-    AHEAD: gl.constexpr = D == 64  # s comes ready: at D 128 there are no registers for that
+    AHEAD: gl.constexpr = D == AHEAD_AT  # then s comes ready
 
     # 1. s^T = k q^T and dp^T = v do^T, [ROWS, BLOCK_M]; p^T while dp^T is under way
     if not AHEAD:
@@ -214,13 +195,13 @@ def consumer(
     n = gl.program_id(0)
     h_kv = gl.program_id(1)
     b = gl.program_id(2)
-    first, unmasked, n_blocks = query_blocks(n, N_q, N_k, BLOCK_M, CAUSAL)
+    first, unmasked, n_blocks = query_blocks(n * BLOCK_N, BLOCK_N, N_q, N_k, BLOCK_M, CAUSAL)
     dk = gl.zeros([ROWS, D], gl.float32, LAYOUT)
     dv = gl.zeros([ROWS, D], gl.float32, LAYOUT)
     mbarrier.wait(bars[0].index(0), 0)
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
     s = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
-    if D == 64:
+    if D == AHEAD_AT:
         s = warpgroup_mma_wait(0, deps=(start_scores(0, ctx, BLOCK_M, D, W),))
     i = 0
     for g in range(group):  # query heads that share my keys
@@ -286,7 +267,7 @@ def flash3_backward_kernel(
         [
             (consumer, (ctx, BLOCK_M, D, CAUSAL, RAGGED, DQ, 0)),
             (consumer, (ctx, BLOCK_M, D, CAUSAL, RAGGED, DQ, 1)),
-            (producer, (ctx, BLOCK_M, CAUSAL, D == 64)),
+            (producer, (ctx, BLOCK_M, CAUSAL, D == AHEAD_AT)),
         ],
         [4, 1],
         [240, 24],
@@ -323,28 +304,7 @@ def flash3_backward(
     Raises:
         ValueError: shapes, dtypes or D do not fit.
     """
-    check(q, k, v, o, lse, do)
-    (B, H, N_q, D), (H_kv, N_k) = q.shape, k.shape[1:3]
-    dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (k, v))
-    if B * H * N_q * N_k * H_kv == 0:  # nothing to launch for
-        return torch.zeros_like(q), dk.zero_(), dv.zero_()
-    scale = D**-0.5 if sm_scale is None else float(sm_scale)
-    BLOCK_M = 64 if D == 128 else 128
-    blocks = ((q, BLOCK_M), (do, BLOCK_M), (k, 128), (v, 128))
-    made = [descriptor(x, [1, 1, rows, D]) for x, rows in blocks]
-    (q, q_desc), (do, do_desc), (k, k_desc), (v, v_desc) = made
-    lse2, delta, sums = prepare(o, do, lse, BLOCK_M, not deterministic)
-    to = [descriptor(sums, [1, 64, 64])[1]]
-    to += [descriptor(x, [1, 1, 64, D])[1] for x in (dk, dv)]
-    flash3_backward_kernel[(triton.cdiv(N_k, 128), H_kv, B)](
-        q_desc, do_desc, k_desc, v_desc, *to, lse2, delta,
-        H, H // H_kv, N_q, N_k, scale * LOG2E,
-        BLOCK_M=BLOCK_M, D=D, CAUSAL=causal, RAGGED=N_k % 128 != 0, DQ=not deterministic,
-        num_warps=4, maxnreg=168,
+    return gradients(
+        flash3_backward_kernel, q, k, v, o, lse, do, causal, sm_scale,
+        dq_pass=flash3_dq if deterministic else None, DQ=not deterministic, maxnreg=168,
     )  # fmt: skip
-    if deterministic:
-        return flash3_dq(q, k, v, do, lse2, delta, causal=causal, scale=scale), dk, dv
-    dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    grid = (triton.cdiv(dq.numel(), 4096),)
-    round_kernel[grid](sums, dq, scale, dq.numel(), BLOCK=4096, num_warps=8)
-    return dq, dk, dv

@@ -1,4 +1,4 @@
-"""What the Hopper backward needs: checks, descriptors, delta and lse, rounding dq."""
+"""What the Hopper backward needs: checks, descriptors, delta and lse, its launch, rounding dq."""
 
 import torch
 import triton
@@ -23,6 +23,22 @@ def barriers(n: gl.constexpr, arrivals: gl.constexpr):
     for i in gl.static_range(n):
         mbarrier.init(bars.index(i), count=arrivals)
     return bars
+
+
+@gluon.jit
+def query_blocks(start, KEYS: gl.constexpr, N_q, N_k, BLOCK_M: gl.constexpr, CAUSAL: gl.constexpr):
+    """Block of keys from ``start`` on -> its first query block, the first unmasked one, number."""
+    n_blocks = gl.cdiv(N_q, BLOCK_M)
+    first = 0
+    unmasked = 0
+    if CAUSAL:  # query i sees key j if j <= i + N_k - N_q
+        first_query = start - (N_k - N_q)
+        first = gl.minimum(gl.maximum(first_query, 0) // BLOCK_M, n_blocks)
+        unmasked = gl.cdiv(gl.maximum(first_query + KEYS - 1, 0), BLOCK_M)
+        unmasked = gl.minimum(gl.maximum(unmasked, first), n_blocks)
+    if start + KEYS > N_k:  # keys that do not exist: hidden in every tile
+        unmasked = n_blocks
+    return first, unmasked, n_blocks
 
 
 @triton.jit
@@ -112,3 +128,40 @@ def descriptor(x, block):
         strides = list(x.stride())
     layout = gl.NVMMASharedLayout.get_default_for(block, GLUON[x.dtype])
     return x, TensorDescriptor(x, list(x.shape), [*strides[:-1], 1], block, layout)
+
+
+def gradients(
+    kernel, q, k, v, o, lse, do, causal, sm_scale,
+    *, keys=128, add_by_tma=True, dq_pass=None, **more,
+):  # fmt: skip
+    """dq, dk, dv by ``kernel``, each of whose programs owns ``keys`` keys.
+
+    Args:
+        add_by_tma: The kernel adds dq through a descriptor; else it gets a pointer to the sums.
+        dq_pass: Makes dq in the kernel's place, as ``flash3_dq`` does.
+        more: Further constants and options of the launch.
+    """
+    check(q, k, v, o, lse, do)
+    (B, H, N_q, D), (H_kv, N_k) = q.shape, k.shape[1:3]
+    dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (k, v))
+    if B * H * N_q * N_k * H_kv == 0:  # nothing to launch for
+        return torch.zeros_like(q), dk.zero_(), dv.zero_()
+    scale = D**-0.5 if sm_scale is None else float(sm_scale)
+    BLOCK_M = 64 if D == 128 else 128
+    blocks = ((q, BLOCK_M), (do, BLOCK_M), (k, keys), (v, keys))
+    made = [descriptor(x, [1, 1, rows, D]) for x, rows in blocks]
+    (q, q_desc), (do, do_desc), (k, k_desc), (v, v_desc) = made
+    lse2, delta, sums = prepare(o, do, lse, BLOCK_M, dq_pass is None)
+    to = [descriptor(sums, [1, 64, 64])[1] if add_by_tma else sums]
+    to += [descriptor(x, [1, 1, 64, D])[1] for x in (dk, dv)]
+    kernel[(triton.cdiv(N_k, keys), H_kv, B)](
+        q_desc, do_desc, k_desc, v_desc, *to, lse2, delta,
+        H, H // H_kv, N_q, N_k, scale * LOG2E,
+        BLOCK_M=BLOCK_M, D=D, CAUSAL=causal, RAGGED=N_k % keys != 0, num_warps=4, **more,
+    )  # fmt: skip
+    if dq_pass is not None:
+        return dq_pass(q, k, v, do, lse2, delta, causal=causal, scale=scale), dk, dv
+    dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    grid = (triton.cdiv(dq.numel(), 4096),)
+    round_kernel[grid](sums, dq, scale, dq.numel(), BLOCK=4096, num_warps=8)
+    return dq, dk, dv

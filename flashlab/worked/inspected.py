@@ -9,11 +9,14 @@ import torch
 from flashlab import aot
 
 
-def _backward(module: Any) -> None:
-    for D in (64, 128):
-        x, lse = torch.zeros(1, 1, 1024, D, dtype=torch.float16), torch.zeros(1, 1, 1024)
-        for causal in (False, True):
-            module.flash3_backward(x, x, x, x, lse, x, causal=causal)
+def _backward(name: str) -> Callable[[Any], None]:
+    def call(module: Any) -> None:
+        for D in (64, 128):
+            x, lse = torch.zeros(1, 1, 1024, D, dtype=torch.float16), torch.zeros(1, 1, 1024)
+            for causal in (False, True):
+                getattr(module, name)(x, x, x, x, lse, x, causal=causal)
+
+    return call
 
 
 def _dq(module: Any) -> None:
@@ -23,7 +26,12 @@ def _dq(module: Any) -> None:
             module.flash3_dq(x, x, x, x, row, row, causal=causal, scale=1.0)
 
 
-CALLS: dict[str, Callable[[Any], None]] = {"flash3_backward": _backward, "flash3_backward_dq": _dq}
+CALLS: dict[str, Callable[[Any], None]] = {
+    "flash3_backward": _backward("flash3_backward"),
+    "flash3_backward_dq": _dq,
+    "flash3_backward_in_order": _backward("backward_in_order"),
+    "flash3_backward_roles": _backward("backward_roles"),
+}
 
 
 def inspect(name: str, archs: Sequence[int]) -> list[aot.Compiled]:

@@ -49,27 +49,39 @@ class Tensor:
             raise self.rec.error(OutOfBounds, what, argument=self.argument.name)
         return np.where(active, where, 0), active
 
-    def load(self, offset: Any, mask: Any = True, other: Any = None) -> Any:
-        """What a load gives: a tile of a tile of offsets, a number of a number."""
-        where, active = self._places("load", offset, mask)
+    def _there(self, where: np.ndarray) -> np.ndarray:
         data = self.memory[where]
-        data = bf16_values(data) if self.bf16 else data
-        data = np.where(active, data, np.zeros((), data.dtype) if other is None else other)
+        return bf16_values(data) if self.bf16 else data
+
+    def _seen(self, data: np.ndarray, offset: Any) -> Any:
         if isinstance(offset, Tile):
             return Tile(data, self.dtype, offset.layout)
         if np.ndim(offset):
             return data.astype(np.float32)
         return Int(data) if data.dtype.kind == "i" else float(data)
 
-    def store(self, offset: Any, value: Any, mask: Any = True, add: bool = False) -> None:
-        """Write a tile or a number, rounded to the tensor's dtype; ``add`` it to what is there."""
+    def load(self, offset: Any, mask: Any = True, other: Any = None) -> Any:
+        """What a load gives: a tile of a tile of offsets, a number of a number."""
+        where, active = self._places("load", offset, mask)
+        data = self._there(where)
+        data = np.where(active, data, np.zeros((), data.dtype) if other is None else other)
+        return self._seen(data, offset)
+
+    def store(self, offset: Any, value: Any, mask: Any = True, add: bool = False) -> Any:
+        """Write a tile or a number, rounded to the tensor's dtype.
+
+        ``add``: add it to what is there, at once; returns what was there.
+        """
         where, active = self._places("atomic" if add else "store", offset, mask)
         data = np.broadcast_to(value.data if isinstance(value, Tile) else value, where.shape)
+        before = None
         if add:
-            data = data + self.memory[where]
+            before = self._there(where)
+            data = data + before
         data = bf16_bits(np.asarray(data, np.float32)) if self.bf16 else data
         with np.errstate(over="ignore"):
             self.memory[where[active]] = data[active].astype(self.memory.dtype)
+        return self._seen(before, offset) if add else None
 
 
 class Block:

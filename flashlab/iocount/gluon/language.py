@@ -9,7 +9,7 @@ import triton.experimental.gluon.language as gl
 
 from flashlab.iocount._triton.language import StaticAssertion
 from flashlab.iocount.gluon.shared import Barrier, Barriers, Machine
-from flashlab.iocount.gluon.tile import Int, Pointer, Tile, apply
+from flashlab.iocount.gluon.tile import Int, Tile, apply
 
 LAYOUTS = (
     "AutoLayout BlockedLayout CoalescedLayout DistributedLinearLayout DotOperandLayout "
@@ -76,12 +76,6 @@ def _full(shape: Any, value: Any, dtype: Any, layout: Any = None) -> Tile:
     return Tile(np.full([int(n) for n in shape], value), dtype, layout)
 
 
-def _atomic_add(pointer: Pointer, value: Any, mask: Any = True, **how: Any) -> Any:
-    before = pointer.argument.load(pointer.offset, mask, None)
-    pointer.argument.store(pointer.offset, before + value, mask)
-    return before
-
-
 def names(machine: Machine) -> dict[str, Any]:
     """Every emulated name by its own name; modules are namespaces."""
     language = {name: type(name, (Layout,), {}) for name in LAYOUTS}
@@ -103,7 +97,7 @@ def names(machine: Machine) -> dict[str, Any]:
         "num_programs": lambda axis: Int(machine.grid[axis]),
         "load": lambda p, mask=True, other=None, **how: p.argument.load(p.offset, mask, other),
         "store": lambda p, x, mask=True, **how: p.argument.store(p.offset, x, mask),
-        "atomic_add": _atomic_add,
+        "atomic_add": lambda p, x, mask=True, **how: p.argument.store(p.offset, x, mask, add=True),
         "barrier": lambda *a, **k: None, "thread_barrier": lambda *a, **k: None,
     }  # fmt: skip
     return language | _hopper(machine)
