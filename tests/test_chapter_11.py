@@ -113,10 +113,13 @@ def test_measured_sentences_hold_for_the_record(capsys):
         assert row["share"]["ring"] == pytest.approx(ideal / row["ms"]["ring"])
         assert row["share"]["in order"] < 2 / 3 < row["share"]["ring"]
         assert row["ms"]["ring"] <= 1.02 * row["ms"]["no overlap"]  # or within the noise
-    said = run(capsys, "own", "own-messages", records=records)
+    said = run(capsys, "own", "own-messages", "weak", records=records)
     assert said.count("of ideal") == 3 * len(rows) and said.count("overlap saves") == len(rows)
+    longer = [rows[2 * N]["ms"]["ring"] / rows[N]["ms"]["one GPU"] for N in rows if 2 * N in rows]
+    assert longer == sorted(longer, reverse=True) and 2 <= longer[-1] < longer[0] < 2.5
+    assert said.count("times as long") == len(longer) and f"{longer[0]:.2f} times" in said
 
 
 def test_cells_say_what_is_not_recorded(capsys, monkeypatch):
     monkeypatch.setattr(records, "load", lambda name: None)
-    assert "Not recorded yet" in run(capsys, "own", "own-messages", records=records)
+    assert "Not recorded yet" in run(capsys, "own", "own-messages", "weak", records=records)
