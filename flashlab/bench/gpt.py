@@ -23,6 +23,7 @@ LENGTHS = (1024, 2048, 4096, 8192, 16384)
 LONG = 8192  # where standard attention has room for B 1
 ROUNDS = 5
 EVERY = 5  # losses that a record keeps
+AGAIN = "sdpa flash again"
 HOW = "median of five interleaved steps, CUDA graphs, a pause before each"
 ATTENTIONS: dict[str, Attend] = {
     "ours": course_attention,
@@ -77,9 +78,11 @@ def layer_bytes(N: int = LONG) -> dict[str, int | None]:
 def losses() -> dict:
     """300 steps of the small GPT with each attention, from the same start on the same batches.
 
-    Every ``EVERY``-th loss, and the largest difference from SDPA's among all of them.
+    Every ``EVERY``-th loss, and the largest difference from SDPA's among all of them. SDPA trains
+    twice: its backward pass adds in any order, so it is some way from itself too.
     """
-    runs = {name: train.train(train.ON_GPU, attend, name) for name, attend in ATTENTIONS.items()}
+    taught = ATTENTIONS | {AGAIN: peers.sdpa}
+    runs = {name: train.train(train.ON_GPU, attend, name) for name, attend in taught.items()}
     sheet = hardware.find(torch.cuda.get_device_name(0))
     what, size = train.ON_GPU, train.ON_GPU.size
     told = {"B": what.B, "N": what.N, "layers": size.layers, "heads": size.heads}
