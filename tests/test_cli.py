@@ -147,6 +147,27 @@ def test_the_call_to_repeat_names_the_text_that_was_graded(capsys, monkeypatch, 
     assert 'tiles={"BLOCK": 64}' in said
 
 
+def test_a_long_check_says_in_a_notebook_how_far_it_is(monkeypatch):
+    from IPython import display
+
+    shown = []
+
+    class Handle:
+        update = shown.append
+
+    def check(slug, text, progress, **kwargs):
+        progress(3, 25, "causal")
+        return Report(slug, "cpu", "pass", "x")
+
+    monkeypatch.setattr(learner, "in_notebook", lambda: True)
+    monkeypatch.setattr(display, "display", lambda *_, **options: Handle if options else None)
+    monkeypatch.setattr(learner.grader, "check", check)
+    learner.check("triad", tier="cpu")
+    line, last = (page.data for page in shown)
+    assert '<progress max="25" value="3">' in line and "checking triad: 3 of 25, causal" in line
+    assert last == "", "the line goes when the report comes"
+
+
 def test_debug_runs_the_file_it_is_told(capsys, tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text("def vector_scale(x, a):\n    raise RuntimeError('it is mine')\n")

@@ -70,6 +70,11 @@ def test_a_save_is_checked_and_the_next_exercise_comes_by_itself(terminal):
     seen.wait_for("Hint 1 of")
     path.write_text("def vector_scale(x, a):\n    return x\n")
     seen.wait_for(r"FAIL[^\n]*vector_scale")
+    seen.press("r")
+    seen.wait_for("r once more puts vector_scale back")
+    seen.press("r")
+    seen.wait_for("stub")
+    assert path.read_text() == sources.stub_text(FIRST)
     path.write_text(sources.without_markers(sources.solution_text(FIRST)))
     seen.wait_for(rf"vector_scale passed\.(.|\n)*Write step 1 in .*{SECOND}\.py")
     assert "1 of " in seen.text

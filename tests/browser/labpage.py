@@ -47,6 +47,16 @@ class LabPage:
         self.page.keyboard.press("Delete")
         self.page.keyboard.insert_text(text)
 
+    def copy_into(self, cell_id: str, text: Locator) -> None:
+        """Select a text on the page, copy it by keys and paste it over what a cell holds."""
+        text.scroll_into_view_if_needed()
+        text.click(click_count=3)
+        text.select_text()
+        self.page.keyboard.press("ControlOrMeta+c")
+        self.cell(cell_id).locator(".cm-content").click()
+        self.page.keyboard.press("ControlOrMeta+a")
+        self.page.keyboard.press("ControlOrMeta+v")
+
     def run(self, cell_id: str) -> Locator:
         """Run a cell with Shift+Enter; returns its output once it is done."""
         cell = self.cell(cell_id)

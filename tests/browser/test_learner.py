@@ -46,6 +46,12 @@ def test_stub_then_wrong_then_right_then_restart(lab, lab_workspace, notebook, s
     expect(report).to_contain_text(re.compile(rf"FAIL\s*{slug}\s*{wrong_by.expect}"))
     lab.screenshot(f"{prefix}-2-wrong", report)
 
+    call = report.locator("dt", has_text="Repeat").locator("+ dd pre")
+    told = call.inner_text().strip()
+    lab.copy_into(check, call)
+    expect(lab.cell(check).locator(".cm-content")).to_contain_text(told.splitlines()[-1])
+    expect(lab.run(check)).to_contain_text("'reference': ")
+
     lab.write(check, f'flashlab.hint("{slug}")')
     expect(lab.run(check)).to_contain_text("Hint 1 of")
     lab.write(check, f'flashlab.check("{slug}")')
