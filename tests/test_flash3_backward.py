@@ -26,7 +26,7 @@ MORE = (  # longer than a program's share, several tiles round the ring of slots
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("name", sorted(inspected.CALLS))
+@pytest.mark.parametrize("name", [n for n in inspected.CALLS if "backward" in n])
 def test_compiles_for_hopper_without_one(name: str) -> None:
     rows = inspected.inspect(name, (90,))
     assert len(rows) == 4

@@ -26,11 +26,22 @@ def _dq(module: Any) -> None:
             module.flash3_dq(x, x, x, x, row, row, causal=causal, scale=1.0)
 
 
+def _forward(name: str) -> Callable[[Any], None]:
+    def call(module: Any) -> None:
+        for D, N in ((64, 2048), (128, 1024)):  # of three warpgroups where there are three
+            x = torch.zeros(1, 1, N, D, dtype=torch.float16)
+            for causal in (False, True):
+                getattr(module, name)(x, x, x, causal=causal)
+
+    return call
+
+
 CALLS: dict[str, Callable[[Any], None]] = {
     "flash3_backward": _backward("flash3_backward"),
     "flash3_backward_dq": _dq,
     "flash3_backward_in_order": _backward("backward_in_order"),
     "flash3_backward_roles": _backward("backward_roles"),
+    **{name: _forward(name) for name in ("flash3_one_warpgroup", "flash3_pingpong")},
 }
 
 
