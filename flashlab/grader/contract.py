@@ -7,6 +7,7 @@ import ast
 import difflib
 import importlib
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from flashlab.exercise import Exercise
 
 MAX_TEXT = 200_000  # characters; the longest solution has under 10,000
+MAX_TILE, MAX_ELEMENTS = 1 << 16, 1 << 20  # Triton takes no tile of more elements than that
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ def contract(exercise: Exercise, tree: ast.Module) -> Problem | None:
 
 
 def constants(tree: ast.Module, names: Sequence[str]) -> dict[str, int]:
-    """Values of upper-case module constants that are plain integers, by name."""
+    """Values of upper-case module constants that are plain integers, by name.
+
+    Tile sizes that no GPU takes are left out, so no case is made for them.
+    """
     found: dict[str, int] = {}
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -69,7 +74,8 @@ def constants(tree: ast.Module, names: Sequence[str]) -> dict[str, int]:
             for target in targets:
                 if isinstance(target, ast.Name) and target.id in names:
                     found[target.id] = value.value
-    return found
+    good = all(0 < size <= MAX_TILE for size in found.values())
+    return found if good and math.prod(found.values()) <= MAX_ELEMENTS else {}
 
 
 def _bound(tree: ast.Module) -> set[str]:
@@ -137,7 +143,7 @@ def _default(node: ast.expr | None) -> str:
         return ""
     try:
         return repr(ast.literal_eval(node))
-    except ValueError:
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return "?"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flashlab import system
-from flashlab.grader import protocol
+from flashlab.grader import protocol, reply_shape
 
 START_SECONDS = 60.0
 GRACE_SECONDS = 3.0
@@ -100,8 +100,10 @@ def _receive(source: int, job: Job, reply: Reply, deadline: float) -> None:
     limit = int(job.request["reply_limit"])
     try:
         header, payload = protocol.read(source, limit, deadline)
-        reply.arrays = protocol.views(header["arrays"], payload)
-        reply.header = header
+        reply.problem = reply_shape.fault(header)
+        if not reply.problem:
+            reply.arrays = protocol.views(header["arrays"], payload)
+            reply.header = header
     except EOFError:
         pass  # how the worker ended says why
     except (protocol.ProtocolError, KeyError, TypeError) as error:

@@ -17,7 +17,7 @@ import torch
 
 from flashlab import hardware
 from flashlab.exercise import Case, Exercise
-from flashlab.grader import cpu, pool, protocol, sentences, trials, verdict
+from flashlab.grader import cpu, pool, protocol, reply_shape, sentences, trials, verdict
 from flashlab.grader.cpu import Answer
 from flashlab.grader.pool import Reply
 from flashlab.grader.trials import Run, Trial
@@ -163,8 +163,10 @@ class Gpu:
             header, data = protocol.read(
                 connection.fileno(), request["reply_limit"], time.monotonic() + SECONDS
             )
-            reply.arrays = protocol.views(header["arrays"], data)
-            reply.header = header
+            reply.problem = reply_shape.fault(header)
+            if not reply.problem:
+                reply.arrays = protocol.views(header["arrays"], data)
+                reply.header = header
         except TimeoutError:
             reply.how = "wall"
         except (EOFError, OSError):

@@ -20,10 +20,15 @@ _ALLOCATE = frozenset(
 )
 _COPY = frozenset("clone _to_copy copy_ contiguous _copy_from".split())
 _FREE = frozenset(
-    "_local_scalar_dense item equal is_same_size sym_size sym_stride sym_numel resize_ set_ "
+    "is_same_size sym_size sym_stride sym_numel resize_ set_ "
     "lift_fresh is_pinned _has_compatible_shallow_copy_type".split()
 )
-_VALUES = frozenset("tolist item numpy __array__ __float__ __iter__ from_numpy frombuffer".split())
+_VALUES = frozenset(
+    "tolist item numpy __array__ __float__ __int__ __index__ __complex__ __format__ __iter__ "
+    "from_numpy frombuffer apply_ map_ map2_ untyped_storage storage _typed_storage "
+    "__dlpack__".split()
+)
+_READS = frozenset("_local_scalar_dense item equal is_nonzero".split())
 _ATTENTION = ("scaled_dot_product", "_flash_attention", "_efficient_attention", "flex_attention")
 
 
@@ -134,6 +139,8 @@ class _Dispatch(TorchDispatchMode):
         elif watch.torch_allowed:
             if isinstance(result, torch.Tensor) and result.dim() > 1 and len(watch.shapes) < 4096:
                 watch.shapes.setdefault("{} x {}".format(*result.shape[-2:]), line)
+        elif _disguised(args, result) or (name in _READS and _floats(args, kwargs)):
+            watch.breach("values", name, line)
         elif name in _COPY:
             watch.copies.append({"op": name, "line": line, "nbytes": _nbytes(result)})
         elif name not in _ALLOCATE | _FREE and not _is_view(func) and _floats(args, kwargs):
@@ -164,7 +171,15 @@ def _floats(args: Any, kwargs: Any) -> bool:
     tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
     tensors += [a for many in args if isinstance(many, list | tuple) for a in many
                 if isinstance(a, torch.Tensor)]  # fmt: skip
-    return any(t.is_floating_point() for t in tensors)
+    return any(t.is_floating_point() or t.is_complex() for t in tensors)
+
+
+def _disguised(args: Any, result: Any) -> bool:
+    """Whether real numbers came out as something else: their bits, or parts of complex ones."""
+    source = args[0] if args else None
+    if not (isinstance(source, torch.Tensor) and isinstance(result, torch.Tensor)):
+        return False
+    return source.is_floating_point() and not result.is_floating_point()
 
 
 def _nbytes(result: Any) -> int:

@@ -3,6 +3,7 @@
 Runs in a thread that waits for a process of its own, beside the CPU cases. Floor: course.
 """
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -135,5 +136,7 @@ def described(run: Run) -> list[aot.Launch]:
     found: dict[str, Any] = {}
     for launch in (run.reply.header or {}).get("launches") or []:
         if isinstance(launch.get("described"), dict):
-            found.setdefault(str(launch["kernel"]), aot.Launch.from_json(launch["described"]))
+            with contextlib.suppress(TypeError, KeyError, ValueError, AttributeError):
+                made = aot.Launch.from_json(launch["described"])
+                found.setdefault(str(launch["kernel"]), made)
     return list(found.values())[:KERNELS]

@@ -11,11 +11,14 @@ HALF_UP_TO = 1.25  # times the budget
 NO_POINTS = ("unfilled", "contract", "forbidden", "compile", "grader_error")
 
 
-def award(exercise: Exercise, report: Report, runs: Sequence[Run]) -> None:
-    """Fill ``points`` and ``points_by_part``; IO and resources count only if core passes."""
+def award(exercise: Exercise, report: Report, runs: Sequence[Run], barred: bool = False) -> None:
+    """Fill ``points`` and ``points_by_part``; IO and resources count only if core passes.
+
+    A text that is ``barred`` gets none: what was counted beside it may be its own doing.
+    """
     of = exercise.points(compiled=compiler.here())
     got = dict.fromkeys(of, 0.0)
-    if report.status not in NO_POINTS:
+    if report.status not in NO_POINTS and not barred:
         got["core"] = of["core"] * _share(exercise, report.cases, core=True)
         core = got["core"] == of["core"]
         if core and "edges" in of:

@@ -121,6 +121,7 @@ class _Check:
 
     def __init__(self, exercise: Exercise, answer: Answer, report: Report) -> None:
         self.exercise, self.answer, self.report = exercise, answer, report
+        self.barred = False  # from points, by what the text reaches for
 
     def run(
         self,
@@ -137,7 +138,7 @@ class _Check:
             report.own_tiles = contract.constants(tree, exercise.tile_names)
             self._run_cases(tree, cases, all_cases, progress)
             if cases is None:
-                points.award(exercise, report, self.stage.runs)
+                points.award(exercise, report, self.stage.runs, self.barred)
             if report.status not in NOT_DIAGNOSED and budget_seconds:
                 self._diagnose(budget_seconds)
         report.headline = report.headline or wording.headline(report)
@@ -206,7 +207,7 @@ class _Check:
         if compiles:
             offline.finish(report)
             inspection.inspect(exercise, report)
-        if report.status == "pass":
+        if report.status not in points.NO_POINTS:
             self._escapes(tree)
         if kernels or exercise.ranks:
             self._run_compiled(names, progress)
@@ -250,13 +251,18 @@ class _Check:
         )
 
     def _escapes(self, tree: ast.Module) -> None:
-        """A text that passes must not reach out of its place either."""
+        """A text that earns points must not reach out of its place."""
         problem = escapes.escape(tree, self.exercise.ranks)
-        if problem is not None:
+        if problem is None:
+            return
+        self.barred = True
+        detail = f"line {problem.line}: {problem.detail}"
+        self.report.stages.append(Stage("escapes", "fail", detail))
+        if self.report.status == "pass":
             self.report.status = problem.status
-            detail = f"line {problem.line}: {problem.detail}"
-            self.report.stages.append(Stage("escapes", "fail", detail))
             self.report.headline = f"Every case passes, but {detail}."
+        else:
+            self.report.notes.append(f"No points, since {detail}.")
 
     def _diagnose(self, budget_seconds: float) -> None:
         exercise, answer = self.exercise, self.answer

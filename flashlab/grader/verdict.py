@@ -276,7 +276,7 @@ def _plain(run: Run) -> Fields | None:
     said = run.reply.header["returned"]
     values = [item.get("value") for item in said["items"]]
     expected = sentences.as_json(list(run.trial.reference.values()))
-    if len(expected) > 1 and said.get("type") != "tuple":
+    if (len(expected) > 1 and said.get("type") != "tuple") or not values:
         names = list(run.trial.reference)
         return {"status": "contract", "detail": sentences.returned(str(said["type"]), names)}
     got, expected = (values, expected) if len(expected) > 1 else (values[0], expected[0])

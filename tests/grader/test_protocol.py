@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from flashlab.grader import protocol
+from flashlab.grader import protocol, reply_shape
 
 
 def _through_pipe(chunks: list[bytes], limit: int = 1 << 20) -> tuple[dict, bytearray]:
@@ -88,3 +88,39 @@ def test_a_silent_pipe_runs_into_the_deadline() -> None:
         protocol.read(read, 10, time.monotonic() + 0.05)
     os.close(read)
     os.close(write)
+
+
+GOOD = {
+    "run": 1,
+    "arrays": [],
+    "returned": {"type": "Tensor", "count": 1, "items": [{"type": "Tensor", "array": 0}]},
+    "io": {"x": [8, 0]},
+    "launches": [{"kernel": "k", "tiles": {"BLOCK": 16}, "grid": [1], "described": {}}],
+    "copies": [{"op": "clone", "line": 3, "nbytes": 8}],
+    "breaches": [],
+    "unwritten": {"#0": [2, [0, 1]], "#1": [1, None]},
+    "lines": [[3, "x", 8]],
+    "same": [True],
+    "modified": ["x"],
+    "seconds": 0.5,
+    "error": {"types": ["ValueError"], "message": "no", "line": 4},
+}
+
+
+def test_a_header_is_read_only_in_its_shape() -> None:
+    assert reply_shape.fault(GOOD) == reply_shape.fault({}) == ""
+    wrong = {
+        "returned": {"items": [5]},
+        "io": {"x": [float("nan"), 1]},
+        "launches": [{"tiles": {"BLOCK": "16"}}],
+        "copies": [{"line": 1 << 80}],
+        "breaches": 9,
+        "unwritten": {"#0": [2, [0], 3]},
+        "lines": [[3, "x"]],
+        "same": "yes",
+        "modified": {"x": 1},
+        "seconds": float("inf"),
+        "error": {"types": "ValueError"},
+    }
+    for name, value in wrong.items():
+        assert repr(name) in reply_shape.fault(GOOD | {name: value})

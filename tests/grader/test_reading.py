@@ -68,6 +68,14 @@ def test_tile_sizes_are_read_from_the_text() -> None:
 
     assert contract.constants(ast.parse(text), names) == {"BLOCK_M": 64, "BLOCK_N": 32}
     assert contract.constants(ast.parse("BLOCK_M = 2 * 32\n"), names) == {}
+    for text in ("BLOCK_M = 1099511627776\n", "BLOCK_M = 0\n", "BLOCK_M = BLOCK_N = 2048\n"):
+        assert contract.constants(ast.parse(text), names) == {}
+
+
+def test_a_default_that_is_no_value_is_left_to_python() -> None:
+    for default in ("{[]: 1}", "{{}}", "f(1)", "0x" + "f" * 5000):
+        text = f"def flash_forward(q, k, v, *, causal={default}, sm_scale=None): ..."
+        assert contract.contract(FLASH, ast.parse(text)) is None
 
 
 @pytest.mark.parametrize(
@@ -103,9 +111,10 @@ def test_forbidden_calls_are_named_with_their_line(text: str, words: str) -> Non
         LAUNCHER.format("return a") + "def compare(x):\n    return torch.softmax(x, 0)\n",
         LAUNCHER.format("return a") + "if __name__ == '__main__':\n    print(torch.exp(2))\n",
         LAUNCHER.format("return torch.empty_like(x).transpose(0, 1).max_offset"),
+        LAUNCHER.format("return type(x), hasattr(tl, 'dot'), math.inf, torch.finfo(x.dtype).max"),
         KERNEL.format("y = tl.exp(x).to(tl.float16)"),
     ],
-    ids=["unreached-helper", "main", "views", "kernel"],
+    ids=["unreached-helper", "main", "views", "plain-names", "kernel"],
 )
 def test_honest_code_is_left_alone(text: str) -> None:
     assert lint.lint(SCALE, ast.parse(text)) is None
@@ -137,6 +146,33 @@ def test_torch_exercises_may_compute_in_torch() -> None:
         "x = y.handle.data",
         "x = y.gi_frame.f_back",
         "match x:\n    case object(__class__=y): ...",
+        "find = __import__",
+        "run = eval",
+        "import torch; engine = torch",
+        "import torch; engine = torch.cuda.torch",
+        "import torch; torch.cuda.torch.load('x')",
+        "import torch; torch.ExcludeDispatchKeyGuard",
+        "import torch; torch.PyTorchFileWriter('x')",
+        "import torch; torch.utils.data",
+        "import typing; typing.get_type_hints(f)",
+        "from enum import global_enum",
+        "from functools import update_wrapper",
+        "import triton.language as tl; tl.core.wraps",
+        "from torch import *",
+        "from triton import knobs",
+        "import numpy as np; np.testing.assert_equal",
+        "x = y._version",
+        "x = y.untyped_storage()",
+        "y.untyped_storage = f",
+        "y.run = f",
+        "__match_args__ = ('f_back',)",
+        "class Any(type): ...",
+        "x = type('X', (), {'__match_args__': ('f_back',)})",
+        "def __getattr__(name): ...",
+        "import triton; kernel = triton.jit(plain)",
+        "import triton\n@triton.jit\ndef k(x):\n    y = str(x)",
+        "import triton\n@triton.jit\ndef k(x):\n    y = float(x)",
+        "import triton\n@triton.jit\ndef k(x):\n    y = f'{x}'",
     ],
 )
 def test_ways_out_are_seen(line: str) -> None:
