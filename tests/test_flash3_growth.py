@@ -1,16 +1,18 @@
 """The forward kernel's steps and the published schedule: right everywhere, compiled for sm_90."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import triton
 
-from flashlab import numerics
+from flashlab import aot, numerics
 from flashlab.bench import flash3_steps
 from flashlab.iocount import count_io
 from flashlab.reference import described
 from flashlab.reference.honest import honest_attention
 from flashlab.worked import flash3_pingpong as pingpong
-from flashlab.worked import inspected
+from flashlab.worked import flash3_prepare, gluon_copy, inspected
 from flashlab.worked.flash3_one_warpgroup import flash3_one_warpgroup
 
 VERSIONS = flash3_steps.versions()
@@ -84,6 +86,27 @@ def test_what_they_cannot_take_is_said():
             forward(x, x, x[:, :, :4])
         with pytest.raises(ValueError, match="k must be torch.float16"):
             forward(x, x.bfloat16(), x)
+
+
+NAMES = {  # of TMA's copies: up to Triton 3.8, and later
+    "older": ("async_copy_global_to_shared", "async_copy_shared_to_global"),
+    "newer": ("async_load", "async_store"),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("names", NAMES)
+def test_the_shim_takes_the_names_that_this_triton_compiles(names):
+    load, store = NAMES[names]
+    path = Path(gluon_copy.__file__)
+    text = path.read_text().replace("tma_load(", f"tma.{load}(")
+    text = text.replace("tma_store(", f"tma.{store}(")
+    assert text.count(f"tma.{load}(") == text.count(f"tma.{store}(") == 1
+    x = torch.zeros(64, 64, dtype=torch.float16)
+    [row] = aot.inspect(text, str(path), lambda module: module.copy_rows(x), (90,))
+    taken = flash3_prepare.tma_load.__name__, flash3_prepare.tma_store.__name__
+    assert row.ok == (taken == (load, store))  # one pair compiles, the other is there or raises
+    assert row.ok or load in row.sentence
 
 
 @pytest.mark.hopper
