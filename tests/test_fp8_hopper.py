@@ -11,7 +11,7 @@ from flashlab.iocount import count_io
 from flashlab.reference.attention import flash2_forward
 from flashlab.worked import fp8_prepare
 from flashlab.worked.fp8_hopper import fp8_hopper
-from flashlab.worked.fp8_prepare import Prepared, prepare, quantize_heads
+from flashlab.worked.fp8_prepare import Prepared, prepare
 
 WORKED = Path(fp8_prepare.__file__).parent
 E4M3 = torch.float8_e4m3fn
@@ -57,17 +57,30 @@ def test_a_head_is_rounded_with_one_scale(N):
     x = torch.randn(2, N, 3, 32, generator=generator).half().transpose(1, 2)
     x[1, 2] = 0
     with count_io(races=False) as tally:
-        x8, scale = quantize_heads(x)
-    with count_io(races=False):
-        v_t, v_scale = quantize_heads(x, values=True)
+        made = prepare(x, x, x)
     wanted = x.float().abs().amax((2, 3), keepdim=True) / 448
     wanted[1, 2] = 1
-    assert torch.allclose(scale, wanted[..., 0], rtol=3e-7) and torch.equal(scale, v_scale)
-    assert torch.equal(x8.float(), (x.float() * (1 / scale[..., None])).to(E4M3).float())
-    assert torch.equal(rows_of(v_t, N), x8.float())
-    assert not v_t.float()[..., column_keys(v_t.shape[3]) >= N].any()
-    assert tally.load_bytes("x_ptr") == x.numel() * 2  # read once
-    assert tally.store_bytes("x8_ptr") == x.numel()
+    for scale in (made.q_scale, made.k_scale, made.v_scale):
+        assert torch.allclose(scale, wanted[..., 0], rtol=3e-7)
+    rounded = (x.float() * (1 / made.q_scale[..., None])).to(E4M3).float()
+    assert torch.equal(made.q8.float(), rounded) and torch.equal(made.k8.float(), rounded)
+    assert torch.equal(rows_of(made.v_t, N), rounded)
+    assert not made.v_t.float()[..., column_keys(made.v_t.shape[3]) >= N].any()
+    assert tally.load_bytes("q_ptr") == x.numel() * 2  # read once
+    assert tally.store_bytes("q8_ptr") == x.numel()
+    assert tally.store_bytes("v_t_ptr") == made.v_t.numel()
+
+
+@pytest.mark.core
+def test_key_heads_are_fewer_and_each_has_its_scale():
+    q, k, v = torch.randn(2, 4, 20, 32), torch.randn(2, 2, 20, 32), torch.randn(2, 1, 20, 32)
+    v = v.expand(2, 2, 20, 32)
+    with count_io(races=False):
+        made = prepare(q, k, v)
+    for x, scale in ((q, made.q_scale), (k, made.k_scale), (v, made.v_scale)):
+        assert torch.allclose(scale, x.abs().amax((2, 3))[..., None] / 448, rtol=3e-7)
+    assert torch.equal(made.k8.float(), (k * (1 / made.k_scale[..., None])).to(E4M3).float())
+    assert torch.equal(rows_of(made.v_t, 20), (v * (1 / made.v_scale[..., None])).to(E4M3).float())
 
 
 def test_what_it_cannot_take_is_said():
