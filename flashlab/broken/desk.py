@@ -125,10 +125,11 @@ class Set:
             progress=progress,
         )  # fmt: skip
         rows = [f"kernel {number}, {exercise.slug}: {report.status}"]
+        longest = max(map(len, names))
         for name in names:
             runs = [run for run in report.cases if run.name == name]
             told = ", ".join(dict.fromkeys(run.status for run in runs)) or "not run"
-            head = f"  {name:24s} {told:14s} "
+            head = f"  {name:{longest}s}  {told:14s}"
             why = textwrap.wrap(exercise.case(name).why, WIDE - len(head))
             rows += [head + why[0], *(" " * len(head) + line for line in why[1:])]
         return "\n".join(rows)
