@@ -48,5 +48,5 @@ site-test: site ## test the built site in a browser
 	@$(PY) -m pytest -q tests/website
 
 clean: ## remove environments and caches; never work/
-	rm -rf .venv .venv-class .venv-colab .venv-site .venv-triton39 dist build .pytest_cache .ruff_cache
+	rm -rf .venv .venv-class .venv-colab .venv-nocompiler .venv-site .venv-triton39 dist build .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './work/*' -prune -exec rm -rf {} +

@@ -6,7 +6,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from flashlab import device
+from flashlab import compiler, device
 
 SMOKE_LIMIT = 1e-4  # fp16 inputs, fp32 accumulation, values near 1: a sound run stays under 1e-5
 
@@ -74,6 +74,9 @@ def _system() -> Finding:
     system = f"{platform.system()} {platform.machine()}"
     if platform.system() == "Linux":
         return Finding("system", system)
+    if system == "Darwin arm64":
+        remedy = "the course is untested on real Macs: please report what you meet"
+        return Finding("system", system, "note", remedy)
     remedy = "Triton has no build for it: use Colab, or on Windows the Linux subsystem (WSL)"
     return Finding("system", system, "bad", remedy)
 
@@ -99,7 +102,12 @@ def _triton() -> Finding:
         return Finding(
             "triton", version, "bad", "the course supports Triton 3.6 to 3.9: `make setup`"
         )
-    return Finding("triton", version)
+    try:
+        if compiler.here():
+            return Finding("triton", version)
+    except ImportError as error:
+        return Finding("triton", version, "bad", f"it cannot be imported: {error}")
+    return Finding("triton", version, "note", compiler.NONE_HERE)
 
 
 def _numpy() -> Finding:

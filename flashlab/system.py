@@ -57,6 +57,13 @@ def limit_memory(more: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (data, data))
 
 
+def kill(pid: int) -> None:
+    """Kill a process, and, where orphans are not adopted, all that are below it."""
+    for one in [pid] if LINUX else [*below(pid), pid]:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGKILL)
+
+
 def end_group(pid: int) -> None:
     """Kill what is left of the group that ``pid`` led, where orphans are not adopted."""
     if not LINUX:

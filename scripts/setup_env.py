@@ -158,6 +158,13 @@ def install_torch_cpu(venv, version):
     return pip(venv, "uv") and run(uv + ["torch==" + version])
 
 
+def site_packages(venv):
+    """The folder of an environment's packages."""
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    python = os.path.join(venv, "bin", "python")
+    return subprocess.check_output([python, "-I", "-c", code]).decode().strip()
+
+
 def triton_sources(venv, version):
     """Triton's Python files alone, for a system that it has no build for.
 
@@ -165,9 +172,7 @@ def triton_sources(venv, version):
     files are left out: the course stands in for what interpreting kernels needs of them.
     """
     say("Installing Triton's Python files, from its build for Linux (0.2 GB to fetch)")
-    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    python = os.path.join(venv, "bin", "python")
-    site = subprocess.check_output([python, "-c", code]).decode().strip()
+    site = site_packages(venv)
     with tempfile.TemporaryDirectory(dir=venv) as folder:
         how = ["--no-deps", "--only-binary", ":all:", "--target", folder]
         for build in LINUX_BUILDS:

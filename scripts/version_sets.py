@@ -1,17 +1,31 @@
 """Repeat the core tests with the other supported sets of versions (`make test` runs it).
 
 One set is what Colab has, another the newest Triton. The third is an instructor's environment, as
-`make classroom` makes it, for the tests with the marker ``classroom``. Each is made once, in a
-git-ignored folder beside .venv, and stamped like .venv itself.
+`make classroom` makes it, for the tests with the marker ``classroom``. The fourth has of Triton
+what a Mac gets, for those with the marker ``nocompiler``. Each is made once, in a git-ignored
+folder beside .venv, and stamped like .venv itself.
 """
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 
 import class_env
-from setup_env import ROOT, VENV, Refused, install_torch_cpu, make_venv, once, pinned, pip, say
+from setup_env import (
+    ROOT,
+    VENV,
+    Refused,
+    install_torch_cpu,
+    make_venv,
+    once,
+    pinned,
+    pip,
+    say,
+    site_packages,
+    triton_sources,
+)
 
 COLAB_TORCH = "2.13.0"
 COLAB = (
@@ -28,7 +42,7 @@ COLAB = (
     "hatchling==1.33.0",  # builds the wheel that a test installs as Colab does
 )
 TRITON39 = ("triton==3.9.0",)
-CLASS_TESTS = "classroom" if "--full" in sys.argv else "classroom and not slow"
+SLOW = "" if "--full" in sys.argv else " and not slow"
 CLASS_MORE = ("distributed==2026.8.0",)  # the extra dask, for the tests of --scheduler
 CLASS_TOOLS = ("pytest", "playwright")  # what runs the tests there, at the tests' versions
 
@@ -65,6 +79,19 @@ def triton39():
     return os.path.join(VENV, "bin", "python"), {"PYTHONPATH": overlay}
 
 
+def nocompiler():
+    """.venv's packages, but of Triton the Python files alone, and no call that macOS lacks."""
+    venv, python = os.path.join(ROOT, ".venv-nocompiler"), os.path.join(VENV, "bin", "python")
+    triton = pinned(os.path.join(ROOT, "requirements.lock"), "triton")
+    make_venv(venv, python)
+    once(venv, "triton", triton, lambda: triton_sources(venv, triton))
+    site = site_packages(venv)
+    with open(os.path.join(site, "others.pth"), "w") as file:
+        file.write(f"import site; site.addsitedir({site_packages(VENV)!r})\n")
+    shutil.copy(os.path.join(ROOT, "tests", "macos", "sitecustomize.py"), site)
+    return os.path.join(venv, "bin", "python"), {"FLASHLAB_COMPILED_PYTHON": python}
+
+
 def classroom():
     """An instructor's environment and what runs tests; the Python and no environment variables."""
     class_env.main(os.path.join(VENV, "bin", "python"), os.environ.get("TORCH", "").lower())
@@ -87,7 +114,8 @@ if __name__ == "__main__":
         passed = [
             test(colab, "core and not slow"),
             test(triton39, "core and not slow"),
-            test(classroom, CLASS_TESTS, os.path.join("tests", "classroom")),
+            test(nocompiler, "nocompiler" + SLOW, os.path.join("tests", "macos")),
+            test(classroom, "classroom" + SLOW, os.path.join("tests", "classroom")),
         ]
     except Refused as refused:
         sys.exit(f"flashlab: {refused}")

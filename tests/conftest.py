@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from flashlab import compiler
+
 ROOT = Path(__file__).resolve().parent.parent
 REAL_HOME = Path.home()
 WORKSPACES = [ROOT / "work", REAL_HOME / "flashlab-work"]
@@ -72,6 +74,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("classroom") and importlib.util.find_spec("nbgrader") is None:
             reason = "needs nbgrader: `make test` runs it in .venv-class, beside these tests"
+            item.add_marker(pytest.mark.skip(reason=reason))
+        if item.get_closest_marker("nocompiler") and compiler.here():
+            reason = "needs a Triton without compiler: `make test` runs it in .venv-nocompiler"
             item.add_marker(pytest.mark.skip(reason=reason))
 
 

@@ -157,6 +157,10 @@ def test_no_text_browser_is_opened_in_a_terminal(monkeypatch):
     monkeypatch.setattr(lab.webbrowser, "open", opened.append)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin")  # has a browser, and says nothing of a display
+    lab._open("http://127.0.0.1", wanted=True)
+    assert opened.pop() == "http://127.0.0.1"
+    monkeypatch.setattr(sys, "platform", "linux")
     lab._open("http://127.0.0.1", wanted=True)
     assert opened == []
     monkeypatch.setenv("DISPLAY", ":0")

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from flashlab import exercises, ring, sources
+from flashlab import exercises, ring, sources, system
 from flashlab.bench import ring as bench
 from flashlab.exercises.ring_attention import make_inputs
 from flashlab.grader import guard
@@ -140,7 +140,7 @@ def test_ranks_that_wait_for_one_another_are_stopped_and_their_lines_named():
     start = time.monotonic()
     with pytest.raises(ring.RankError) as error:
         ring.run(2, lambda member: module.stuck(dist, block, member), filename="stuck.py")
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < (15 if system.LINUX else 40)  # elsewhere silence tells
     assert error.value.kind == "timeout" and (error.value.line, error.value.rank) == (2, 0)
     assert "rank 0 at line 2 and rank 1 at line 2 wait for a message" in str(error.value)
     assert error.value.source.startswith("dist.recv")

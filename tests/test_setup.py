@@ -52,7 +52,8 @@ def _fake_python(path: Path, version: str) -> None:
 @pytest.mark.parametrize(
     ("system", "machine", "way_out"),
     [
-        ("Darwin", "arm64", "Google Colab"),
+        ("Darwin", "x86_64", "Python for arm64"),
+        ("FreeBSD", "amd64", "Google Colab"),
         ("Windows", "AMD64", "WSL"),
         ("Linux", "riscv64", "x86_64"),
     ],
@@ -65,6 +66,53 @@ def test_refuses_machines_without_triton(setup_env, system, machine, way_out):
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_takes_machines_with_triton(setup_env, machine):
     setup_env.check_machine("Linux", machine)
+
+
+def test_takes_macs_that_torch_is_built_for(setup_env):
+    setup_env.check_machine("Darwin", "arm64", "14.0")
+    with pytest.raises(setup_env.Refused, match="macOS 14 and this is macOS 13.6.1"):
+        setup_env.check_machine("Darwin", "arm64", "13.6.1")
+
+
+def test_a_mac_gets_tritons_python_files_and_torch_as_it_is(setup_env, commands, monkeypatch):
+    """Also with TORCH=cpu, which means another torch on Linux alone."""
+    monkeypatch.setattr(setup_env.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(setup_env.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(setup_env.platform, "mac_ver", lambda: ("15.1", (), "arm64"))
+    asked = []
+    monkeypatch.setattr(setup_env, "triton_sources", lambda *what: asked.append(what) or True)
+    setup_env.set_up(torch="cpu")
+    setup_env.set_up(torch="cpu")
+
+    lock = ROOT / "requirements.lock"
+    assert asked == [(setup_env.VENV, setup_env.pinned(str(lock), "triton"))]
+    assert not any("+cpu" in word for command in commands for word in command)
+    assert any(str(lock) in command for command in commands)
+
+
+def test_of_a_build_for_linux_the_python_files_are_kept(setup_env, tmp_path, monkeypatch):
+    site = tmp_path / "site"
+    for old in ("triton", "triton-3.6.0.dist-info", "tritonclient"):
+        (site / old).mkdir(parents=True)
+    monkeypatch.setattr(setup_env, "site_packages", lambda venv: str(site))
+
+    def pip(venv, *words, **_):
+        folder = Path(words[words.index("--target") + 1])
+        assert words[-1] == "triton==3.7.1" and "--no-deps" in words
+        names = ("triton/knobs.py", "triton/_C/libtriton.so", "triton/_C/libtriton/ir.pyi",
+                 "triton/backends/nvidia/bin/ptxas", "triton-3.7.1.dist-info/METADATA",
+                 "bin/proton")  # fmt: skip
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("")
+        return True
+
+    monkeypatch.setattr(setup_env, "pip", pip)
+    assert setup_env.triton_sources(str(tmp_path), "3.7.1")
+    found = {p.relative_to(site).as_posix() for p in site.rglob("*") if p.is_file()}
+    assert found == {"triton/knobs.py", "triton/_C/libtriton/ir.pyi",
+                     "triton-3.7.1.dist-info/METADATA"}  # fmt: skip
+    assert (site / "tritonclient").is_dir() and not (site / "triton-3.6.0.dist-info").exists()
 
 
 @pytest.mark.parametrize(("torch", "free_gb"), [("", 7.9), ("cpu", 2.9)])

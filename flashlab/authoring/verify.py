@@ -8,7 +8,7 @@ complete.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from flashlab import exercises, grader, sources
+from flashlab import compiler, exercises, grader, sources
 from flashlab.exercise import Exercise, Mistake
 
 NAMED_SHARE = 0.95  # of the mistakes must be named in the first sentence; none by another's name
@@ -85,7 +85,7 @@ def _solution(exercise: Exercise, verdict: Verdict) -> None:
         parts = ", ".join(f"{k} {got:g}/{of:g}" for k, (got, of) in report.points_by_part.items())
         verdict.faults.append(f"the solution gets {report.points:g} points: {parts}")
     compiled = {row["arch"] for row in report.resources if not row.get("error")}
-    if exercise.kind in ("triton", "gluon"):
+    if exercise.kind in ("triton", "gluon") and compiler.here():
         for arch in sorted(set(exercise.archs) - compiled):
             verdict.faults.append(f"the solution does not compile for sm_{arch}")
 

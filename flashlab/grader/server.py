@@ -11,7 +11,6 @@ import importlib
 import os
 import resource
 import select
-import signal
 import socket
 import sys
 import time
@@ -76,7 +75,7 @@ def _control(name: str) -> socket.socket:
 
 def _root(control: socket.socket, parent: int, run: Callable[..., None]) -> None:
     lanes: set[int] = set()
-    adopted = _system().adopted
+    adopted, kill = _system().adopted, _system().kill
     while os.getppid() == parent:
         if select.select([control], [], [], 0.25)[0]:
             data, fds = _receive(control, 1)
@@ -94,7 +93,7 @@ def _root(control: socket.socket, parent: int, run: Callable[..., None]) -> None
             lanes.add(pid)
         lanes -= _reap()
         for orphan in adopted(lanes):
-            _kill(orphan)
+            kill(orphan)
 
 
 def _lane(control: socket.socket, root: int, run: Callable[..., None]) -> None:
@@ -183,7 +182,7 @@ def watch(pid: int, limits: dict[str, Any], control: socket.socket) -> dict[str,
             if ended:
                 break
             if control in ready and not how:
-                os.kill(pid, signal.SIGKILL)
+                system.kill(pid)
                 return {}
             now = time.monotonic()
             if now - start > limits["wall_seconds"]:
@@ -196,7 +195,7 @@ def watch(pid: int, limits: dict[str, Any], control: socket.socket) -> dict[str,
                 elif count > PROCESSES:
                     how = how or "processes"
             if how:
-                _kill(pid)
+                system.kill(pid)
     finally:
         system.end_group(pid)
         if handle is not None:
@@ -217,7 +216,7 @@ def sweep() -> None:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 for child in _system().below(os.getpid()):
-                    _kill(child)
+                    _system().kill(child)
                 time.sleep(0.002)
         except ChildProcessError:
             return
@@ -229,11 +228,6 @@ def _reap() -> set[int]:
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
             gone.add(pid)
     return gone
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

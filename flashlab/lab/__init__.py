@@ -35,8 +35,8 @@ def serve(
     """
     if importlib.util.find_spec("triton") is None:
         print(
-            "flashlab: Triton is missing, and without it no kernel runs: run `make setup` on "
-            "Linux; on Windows use WSL, on macOS open the labs on Google Colab.",
+            "flashlab: Triton is missing, and without it no kernel runs: run `make setup` in the "
+            "course's repository; on Windows use WSL, or open the labs on Google Colab.",
             file=sys.stderr,
         )
         return 2
@@ -140,7 +140,7 @@ def _write_private(path: Path, data: dict[str, object]) -> None:
 def _open(url: str, wanted: bool) -> None:
     """Open a browser, but no text browser in a terminal without a display."""
     hints = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "BROWSER")
-    if wanted and any(os.environ.get(name) for name in hints):
+    if wanted and (sys.platform == "darwin" or any(os.environ.get(name) for name in hints)):
         webbrowser.open(url)
 
 

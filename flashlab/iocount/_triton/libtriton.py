@@ -184,10 +184,14 @@ def _store(addresses: np.ndarray, value: np.ndarray, mask: Any) -> None:
         memory[steps] = np.broadcast_to(value, addresses.shape)[lanes]
 
 
-_RMW: dict[str, Callable] = {
-    "ADD": np.add, "FADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or,
-    "XOR": np.bitwise_xor, "XCHG": lambda _, new: new, "MAX": np.maximum, "UMAX": np.maximum,
-    "MIN": np.minimum, "UMIN": np.minimum,
+_SIGNED, _UNSIGNED = ("int32", "int64"), ("uint32", "uint64")
+_WHOLE = _SIGNED + _UNSIGNED
+_RMW: dict[str, tuple[Callable, tuple[str, ...]]] = {  # what is done, on which types
+    "ADD": (np.add, _WHOLE), "FADD": (np.add, ("float16", "float32", "float64")),
+    "AND": (np.bitwise_and, _WHOLE), "OR": (np.bitwise_or, _WHOLE),
+    "XOR": (np.bitwise_xor, _WHOLE), "XCHG": (lambda _, new: new, _WHOLE),
+    "MAX": (np.maximum, _SIGNED), "MIN": (np.minimum, _SIGNED),
+    "UMAX": (np.maximum, _UNSIGNED), "UMIN": (np.minimum, _UNSIGNED),
 }  # fmt: skip
 
 
@@ -207,7 +211,9 @@ def _update(
 
 def _atomic_rmw(op: Any, addresses: np.ndarray, value: Any, mask: Any, sem: Any) -> np.ndarray:
     values = np.broadcast_to(value, addresses.shape).reshape(-1)
-    work, lanes = _RMW[op.name], _lanes(mask, addresses.shape)
+    (work, types), lanes = _RMW[op.name], _lanes(mask, addresses.shape)
+    if value.dtype.name not in types:
+        raise ValueError("Unsupported data type")
     return _update(addresses, lanes, value.dtype, lambda old, lane: work(old, values[lane]))
 
 
@@ -218,7 +224,7 @@ def _atomic_cas(addresses: np.ndarray, expected: Any, value: Any, sem: Any) -> n
         addresses,
         np.ones(addresses.shape, bool),
         expected.dtype,
-        lambda old, lane: news[lane] if old == olds[lane] else old,
+        lambda old, lane: news[lane] if old.tobytes() == olds[lane].tobytes() else old,
     )
 
 
