@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from flashlab import exercises, ring, sources, system
 from flashlab.bench import ring as bench
+from flashlab.bench import ring_rank
 from flashlab.exercises.ring_attention import make_inputs
 from flashlab.grader import guard
 from flashlab.grader import ring as harness
@@ -254,10 +255,14 @@ def test_the_bench_runs_on_gloo_and_divides_one_gpus_time(monkeypatch):
     assert bench.row(32, 2, ranks)["share"]["ring"] == 3.0 / 4.0
 
 
-def test_the_bench_wants_two_gpus(monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+def test_the_bench_wants_two_gpus_and_on_one_times_a_rank_alone(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert bench.main("ring_attention") == 1
-    assert "needs two NVIDIA GPUs" in capsys.readouterr().out
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert bench.main("ring_attention", mine=True) == 1
+    assert capsys.readouterr().out.count("needs two NVIDIA GPUs") == 2
+    monkeypatch.setattr(ring_rank, "main", lambda module, slug, out: module.merge.__module__)
+    assert bench.main("ring_attention") != "flashlab.worked.merge_pair", "it puts that in itself"
 
 
 def test_no_overlap_waits_before_it_computes():
@@ -279,3 +284,26 @@ def test_the_exercise_says_that_it_starts_processes():
     assert [s for s in exercises.SYLLABUS if exercises.get(s).ranks] == ["ring_attention"]
     worlds = {case.sizes({})["world"] for case in exercises.get("ring_attention").cases}
     assert worlds == {1, 2, 3, 4}
+
+
+def test_a_rank_without_messages_computes_what_it_computes_in_a_ring(monkeypatch):
+    for name, value in (("H", 4), ("H_KV", 2), ("D", 8), ("ROUNDS", 2), ("LEAST_S", 0.001)):
+        monkeypatch.setattr(ring_rank, name, value)
+    module = load_module(without_markers(sources.solution_text("ring_attention")), "ring.py")
+    before = dict(vars(module))
+    (row,) = ring_rank.rows(module, (32,), "cpu", torch.float32)
+    assert vars(module) == before, "put back as it was"
+    names = list(ring_rank.versions(module))
+    assert list(row["share"]) == names and "merge in one kernel" in ring_rank.line(row)
+    for name in names:
+        assert row["share"][name] == pytest.approx(row["ms"]["one GPU"] / 2 / row["ms"][name])
+
+    call = made(2, 8, torch.float32, causal=True, zigzag=True)
+    whole = reference.whole_attention(**call)
+    parts = [[ring.shard(call[x], rank, 2, True) for x in "qkv"] for rank in range(2)]
+    ready = {torch.float32: torch.stack(parts[1][1:])}
+    for name, changes in ring_rank.versions(module).items():
+        with ring_rank.rank_of(module, 0, ready, **changes):
+            o, lse = module.ring_attention(*parts[0], None, causal=True, zigzag=True)
+        for x, wanted in ((o, whole[0]), (lse, whole[1])):
+            torch.testing.assert_close(x, ring.shard(wanted, 0, 2, True), msg=name)

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from flashlab import kernels, ring, sources
-from flashlab.bench import timing
+from flashlab.bench import ring_rank, timing
 from flashlab.loading import load_module
 from flashlab.ring.local import fuse_merge, use_kernels
 
@@ -34,10 +34,12 @@ VERSIONS = {  # keyword arguments of ring_attention, and whether messages travel
 }
 
 
-def answer(mine: bool) -> ModuleType:
+def answer(mine: bool, fused: bool = True) -> ModuleType:
     """The solution with kernels in the place of its attention and merge, or your file.
 
-    In yours the given attention alone is replaced.
+    Args:
+        mine: Your file; the given attention alone is replaced.
+        fused: Put one kernel in the place of the solution's merge.
     """
     if mine:
         module = kernels.entry("ring_attention").module()
@@ -45,7 +47,7 @@ def answer(mine: bool) -> ModuleType:
         path = str(sources.solution_path("ring_attention"))
         module = load_module(sources.solution_text("ring_attention"), path)
     said = use_kernels(module, mine)
-    if not mine:
+    if fused and not mine:
         said.append(fuse_merge(module))
     print(*said, sep="\n")
     return module
@@ -218,8 +220,10 @@ def _nccl(backend: str) -> str:
 
 
 def main(slug: str, mine: bool = False, out: str | None = None) -> int:
-    """Print one line a length; 1 with fewer than two GPUs."""
+    """Print one line a length; with one GPU what a rank computes alone; 1 without a GPU."""
     world = torch.cuda.device_count()
+    if world == 1 and not mine:
+        return ring_rank.main(answer(mine, fused=False), slug, out)
     if world < 2:
         print(f"flashlab bench {slug} needs two NVIDIA GPUs or more; {world} here.")
         return 1
