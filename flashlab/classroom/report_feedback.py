@@ -22,6 +22,7 @@ PAGE = """<!doctype html>
 :root{{color-scheme:light dark}}body{{font:15px/1.5 system-ui,sans-serif;max-width:900px;
 margin:24px auto;padding:0 16px}}table{{border-collapse:collapse;margin:8px 0}}
 th,td{{text-align:left;padding:3px 14px 3px 0;border-top:1px solid #8886;vertical-align:top}}
+h1,p,td{{overflow-wrap:anywhere}}
 .num{{text-align:right;font-variant-numeric:tabular-nums}}.soft{{opacity:.75}}
 .stamp{{border:2px solid #b84a00;padding:8px 12px;font-weight:600}}
 h2{{margin-top:32px}}.bad{{font-weight:600}}</style></head><body>
@@ -53,8 +54,8 @@ def feedback(graded: Graded, commitment: str) -> str:
     body += [_mark(mark) for mark in graded.marks]
     body.append(
         f'<p class="soft">Hidden cases were drawn for you by a key whose SHA-256 commitment is '
-        f"<code>{line(commitment)}</code>. Graded on tier {line(graded.tier or 'none')}, in "
-        f"{line(graded.sandbox or 'nothing')}.</p>"
+        f"<code>{line(commitment)}</code>. Graded on tier {line(graded.tier or 'none')}, "
+        f"{_where(graded.sandbox)}.</p>"
     )
     return page(f"{lab}: {one_line(student, 80)}", "\n".join(body))
 
@@ -62,6 +63,10 @@ def feedback(graded: Graded, commitment: str) -> str:
 def stamp(sandbox: str) -> str:
     """The mark of a page whose code ran unprotected; empty else."""
     return f'<p class="stamp">{STAMP}</p>' if sandbox == NONE else ""
+
+
+def _where(sandbox: str) -> str:
+    return f"in {line(sandbox)}" if sandbox not in ("", NONE) else "without a sandbox"
 
 
 def _points(got: float | None, of: float) -> str:

@@ -17,7 +17,16 @@ import torch
 
 from flashlab import hardware
 from flashlab.exercise import Case, Exercise
-from flashlab.grader import cpu, pool, protocol, reply_shape, sentences, trials, verdict
+from flashlab.grader import (
+    cpu,
+    gpu_limits,
+    pool,
+    protocol,
+    reply_shape,
+    sentences,
+    trials,
+    verdict,
+)
 from flashlab.grader.cpu import Answer
 from flashlab.grader.pool import Reply
 from flashlab.grader.trials import Run, Trial
@@ -89,6 +98,7 @@ class Gpu:
         self.own_tiles, self.names, self.tell = own_tiles, names, tell
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._watch: gpu_limits.Watch | None = None
 
     def run(self) -> list[Run]:
         """Every case at its first tile sizes, three at the answer's own, core in bfloat16 too.
@@ -172,6 +182,8 @@ class Gpu:
         except (EOFError, OSError):
             code = self._process.wait() if self._process else 0
             reply.code, reply.how = code, "signal" if code < 0 else "exit"
+            if self._watch is not None and self._watch.over:
+                reply.how = self._watch.over
         except (protocol.ProtocolError, KeyError, TypeError) as error:
             reply.problem = str(error)
         reply.seconds = time.monotonic() - start
@@ -198,11 +210,15 @@ class Gpu:
                 start_new_session=True,
                 env=pool.environment() | caches,
             )
+        self._watch = gpu_limits.Watch(self._process.pid)
         self._socket = ours
         return ours
 
     def _end(self) -> None:
         process, self._process = self._process, None
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
         if self._socket is not None:
             self._socket.close()
             self._socket = None

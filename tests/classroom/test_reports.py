@@ -1,6 +1,9 @@
 """What a class's reports say: likeness, groups of unknown mistakes, a table that runs nothing."""
 
 import re
+from pathlib import Path
+
+import pytest
 
 from flashlab import exercises, sources
 from flashlab.classroom import report_class, report_csv, report_feedback, report_similar
@@ -8,6 +11,7 @@ from flashlab.classroom.answers import Submission
 from flashlab.classroom.course import Lab, Points
 from flashlab.classroom.grade_marks import Graded, graded
 from flashlab.grader.report import CaseResult, Report, Where
+from tests.browser.conftest import BROWSER, HOW, QUIET, SCREENSHOTS
 
 SLUG = "flash_forward"
 LAB = Lab("lab04", "04_flash_forward", {SLUG: Points(75, (5,) * 5)})
@@ -121,4 +125,36 @@ def test_no_cell_of_the_table_is_a_formula() -> None:
 def test_unsandboxed_stands_on_the_page_of_each_student() -> None:
     page = report_feedback.feedback(one("ann", wrong(), sandbox="unsandboxed"), "c0ffee")
 
-    assert "Unsandboxed" in page
+    assert "Unsandboxed" in page and "tier none, without a sandbox" in page
+    safe = report_feedback.feedback(one("ann", wrong()), "c0ffee")
+    assert "Unsandboxed" not in safe and "in bubblewrap 1." in safe
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not BROWSER, reason=HOW)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_names_of_any_kind_leave_the_pages_whole(tmp_path: Path, scheme: str) -> None:
+    """Markup, escapes, a turned direction, no blank: shown as text; the page keeps its width."""
+    from playwright.sync_api import sync_playwright
+
+    SCREENSHOTS.mkdir(exist_ok=True)
+    names = ["<script>document.title='x'</script>", "\x1b[31mred", "\u202egnihton", "a" * 200]
+    right = Report(SLUG, "cpu", "pass", "fine", points=100)
+    rows = [one(name, right, sources.solution_text(SLUG)) for name in names]
+    pages = {
+        "class": report_class.class_page(
+            "demo", [report_class.LabReport("lab04", rows, "c0" * 32)]
+        ),
+        "feedback": report_feedback.feedback(one(names[3], wrong()), "c0" * 32),
+    }
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=QUIET)
+        for name, text in pages.items():
+            (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+            page = browser.new_page(color_scheme=scheme, viewport={"width": 900, "height": 800})
+            page.goto((tmp_path / f"{name}.html").as_uri())
+            page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png", full_page=True)
+            assert page.title() != "x"
+            assert page.evaluate("document.documentElement.scrollWidth") <= 900
+            assert not {"\x1b", "\u202e"} & set(page.content())
+        browser.close()
