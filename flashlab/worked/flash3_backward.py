@@ -136,7 +136,10 @@ def one_tile(
     p = p.to(q_bufs.dtype)  # kept in 16 bits: in 32 it would spill
     dv = warpgroup_mma(gl.convert_layout(p, A_LAYOUT), do, dv, is_async=True)
     dp = warpgroup_mma_wait(1, deps=(dp,))
-    ds = (p.to(gl.float32) * (dp - delta[None, :])).to(q_bufs.dtype)
+    if q_bufs.dtype == gl.bfloat16:  # widened, p is kept in 32 bits by ptxas, and 1.2 KB spill
+        ds = p * (dp - delta[None, :]).to(gl.bfloat16)
+    else:  # in float16 a large dp would overflow
+        ds = (p.to(gl.float32) * (dp - delta[None, :])).to(gl.float16)
     if DQ:
         all_ds = ds_bufs.index(i & 1)  # two: a warpgroup may be one tile ahead of the other
         all_ds.slice(W * ROWS, ROWS, dim=0).store(ds)
