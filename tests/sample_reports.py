@@ -133,7 +133,7 @@ def timeout():
     )  # fmt: skip
     return _report(
         "timeout",
-        f"flash_forward does not end within its time in case one-tile: {case.detail}.",
+        f"flash_forward does not end in time in case one-tile: {case.detail}.",
         cases=[case],
         failing_call='import flashlab\nflashlab.debug("flash_forward", "one-tile")',
     )

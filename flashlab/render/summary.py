@@ -191,4 +191,5 @@ def _resource(row: dict[str, Any]) -> str:
 
 def last_lines(text: str, most: int, longest: int = 120) -> Sequence[str]:
     """The last lines of what was printed or of a traceback, each cut to a length."""
-    return [line[:longest] for line in plain(text).rstrip().splitlines()[-most:]]
+    lines = plain(text).rstrip().splitlines()[-most:]
+    return [line if len(line) <= longest else f"{line[: longest - 4]} ..." for line in lines]

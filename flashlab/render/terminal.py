@@ -84,7 +84,7 @@ def _show(console: Console, report: Report, ascii_only: bool) -> None:
     above, call, below = _parts(report, ascii_only)
     console.print(_grid(above))
     if call:
-        console.print(Text("Repeat   in a notebook or in Python:", style=""))
+        console.print(Text("Repeat   the smallest run that fails, in a notebook or in Python:"))
         console.print(Text(plain(call), style="cyan"), soft_wrap=True)
     console.print(_grid(below))
 
