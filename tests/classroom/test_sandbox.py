@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -286,3 +287,41 @@ def test_a_gpus_devices_and_driver_are_shown_to_the_gpu_stage_alone(
 def test_a_container_is_refused_for_the_gpu_stage(docker: Path) -> None:
     with pytest.raises(ValueError, match="the GPU stage runs in bubblewrap alone"):
         sandbox.choose("docker", gpu=True)
+
+
+ABOVE = """
+import ctypes, json, os
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE, READ, UNSHARE, BPF, PERF, ATTACH, NEW_USER = 101, 310, 272, 321, 298, 16, 0x10000000
+def opens(path):
+    try:
+        with open(path, "rb") as file:
+            return bool(file.read(1))
+    except OSError:
+        return False
+def call(number, *arguments):
+    return libc.syscall(number, *arguments) >= 0
+found = {}
+for pid in {1, os.getppid()}:
+    found |= {f"{pid} {name}": opens(f"/proc/{pid}/{name}") for name in ("mem", "environ", "maps")}
+    found[f"{pid} traced"] = call(PTRACE, ATTACH, pid, 0, 0)
+    data, one = ctypes.create_string_buffer(8), ctypes.c_ulong * 2
+    mine, theirs = one(ctypes.addressof(data), 8), one(0x10000, 8)
+    found[f"{pid} read"] = call(READ, pid, mine, 1, theirs, 1, 0)
+found["more namespaces"] = call(UNSHARE, NEW_USER)
+found["mounts"] = libc.mount(b"x", b"/tmp", b"tmpfs", 0, None) == 0
+found["kernel programs"] = call(BPF, 5, 0, 0)
+found["core pattern"] = os.access("/proc/sys/kernel/core_pattern", os.W_OK)
+found["inherited"] = any(os.path.exists(f"/proc/self/fd/{n}") for n in range(3, 64))
+print(json.dumps(found))
+"""
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="not run: numbers of x86-64's calls")
+def test_nothing_above_can_be_read_traced_or_widened() -> None:
+    [line] = inside(ABOVE)
+    found = json.loads(line)
+
+    assert [name for name, open_ in found.items() if open_] == []
+    assert len(found) >= 10
