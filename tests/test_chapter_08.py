@@ -7,14 +7,16 @@ import re
 import pytest
 
 from flashlab import sources
-from flashlab.bench import records
+from flashlab.bench import flash3_steps, records
+from flashlab.bench.forward import GRID, name_of
 from flashlab.pipeline import hopper
 from flashlab.reference import schedules
 from flashlab.reproduce import fa3
 from flashlab.viz import barrier_walk, pass_speed
 from flashlab.viz.pipeline_timeline import pace
+from flashlab.worked import flash3_pingpong
 
-VARIANTS = records.load("flash3_variants")
+STEPS, VARIANTS = records.load("flash3_steps"), records.load("flash3_variants")
 
 
 def chapter() -> dict[str, str]:
@@ -140,8 +142,45 @@ def test_what_the_text_says_of_the_labs_kernel_is_in_its_record():
     ]
     assert sum(ratios) / len(ratios) == pytest.approx(1.3, abs=0.05)
     assert all(1.25 < ratio < 1.45 for ratio in ratios)
-    way = VARIANTS["on_the_way"]
-    assert all(step["after"] > step["before"] for step in way)
+
+
+def grown(newer, older, D, causal, N):
+    """How many times as fast one step is as another in one cell of the record."""
+    (row,) = (r for r in STEPS["rows"] if r["cell"] == name_of(D, causal, N))
+    return pass_speed.rates(row)[newer] / pass_speed.rates(row)[older]
+
+
+def test_what_the_text_says_of_the_steps_is_in_the_record():
+    text = chapter()["growth-explain"]
+    assert set(flash3_steps.EDITS) - {"2 producer, one slot"} <= set(STEPS["rows"][0]["ms"])
+    one, producer, two, overlap = "1 one warpgroup", "2 producer", "3 two consumers", "4 overlap"
+    assert "Step 2 alone is a loss" in text
+    assert all(grown(producer, one, *cell) < 0.8 for cell in GRID)
+    assert "more than a tenth faster than step 1" in text
+    assert grown(two, one, 128, True, 16384) > 1.1
+    assert "at N = 1,024 it is still slower" in text
+    assert all(grown(two, one, *cell) < 0.95 for cell in GRID if cell[2] == 1024)
+    assert "about a tenth at D = 128 without a mask, and 3 % or less elsewhere" in text
+    for cell in GRID:
+        gain = grown(overlap, two, *cell) - 1
+        assert 0.05 < gain < 0.12 if cell[:2] == (128, False) else gain < 0.03
+    assert "15 to 25 % at N = 1,024" in text
+    last = {cell: grown("ours", overlap, *cell) for cell in GRID}
+    assert all(1.14 < last[cell] < 1.27 for cell in GRID if cell[2] == 1024)
+    assert max(last[cell] for cell in GRID if cell[2] > 1024) < min(
+        last[cell] for cell in GRID if cell[2] == 1024
+    )
+
+
+def test_what_the_text_says_of_the_published_schedule_is_in_the_record():
+    order = VARIANTS["machine_code"]
+    for name, wait in (("wait free to move", 3), ("wait held", 4)):
+        assert order[name].index("wait for P V") == wait
+        assert order[name].index("66 exponentials") == 7 - wait
+    assert flash3_pingpong.consumer.fn.__name__ == "consumer"
+    for cell in GRID:
+        if cell[2] > 1024:
+            assert 0.96 < grown("turns, wait moved", "ours", *cell) < 1.04
 
 
 def test_what_the_text_says_of_a_softmax_beside_products_is_in_the_record():

@@ -1,6 +1,7 @@
 """Rates of a pass beside each other, from ``flashlab bench flash2_forward`` or ``_backward``."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from flashlab.viz import chart
@@ -25,6 +26,7 @@ PASSES = {  # the bench -> what it times, and the FLOPs of the convention over B
     "tma_forward": ("forward", 4),
     "flash3_forward": ("forward", 4),
     "flash3_variants": ("forward", 4),
+    "flash3_steps": ("forward", 4),
     "fp8_hopper": ("forward", 4),
     "flash2_backward": ("backward", 10),
     "flash3_backward": ("backward", 10),
@@ -117,8 +119,8 @@ def _table(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     return table
 
 
-def pass_speed(record: dict[str, Any]) -> Explorer:
-    """A record's figures, one head dimension and mask at a time.
+def pass_speed(record: dict[str, Any], only: Sequence[str] = ()) -> Explorer:
+    """A record's figures, one head dimension and mask at a time; ``only`` these versions, if any.
 
     Raises:
         ValueError: the record holds no rows.
@@ -126,6 +128,9 @@ def pass_speed(record: dict[str, Any]) -> Explorer:
     slug = record["slug"]
     if not record["rows"]:
         raise ValueError(f"the record holds no rows: run `flashlab bench {slug} --out FILE`")
+    if only:
+        kept = [row | {"ms": {name: row["ms"][name] for name in only}} for row in record["rows"]]
+        record = record | {"rows": kept}
     settings = list(dict.fromkeys(setting(row, slug) for row in record["rows"]))
     return Explorer(
         f"{PASSES[slug][0].capitalize()} pass, measured",
