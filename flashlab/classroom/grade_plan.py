@@ -23,7 +23,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 GRADER = (
     "exercises grader reference iocount aot pipeline exercise.py numerics.py error_budget.py "
     "errormap.py holes.py transplant.py sources.py loading.py hardware.py compiler.py "
-    "system.py stubs classroom/grade_job.py classroom/seeds.py classroom/seeds_draw.py"
+    "system.py stubs classroom/grade_job.py classroom/seeds.py classroom/seeds_draw.py "
+    "classroom/seeds_lists.py"
 ).split()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flashlab import numerics
+from flashlab.classroom import seeds_lists
 from flashlab.exercise import Case, Exercise, Sizes, Tiles
 from flashlab.grader import trials
 from flashlab.grader.trivial import trivial
@@ -23,7 +24,7 @@ LENGTHS = {  # length -> tile sizes that may cut it, the first one there counts
     "M": ("BLOCK_M",),
     "K": ("BLOCK_K",),
 }
-COUPLED = ("lengths", "pattern", "page", "num_splits", "rest", "spare")  # to the lengths
+TOGETHER = ("lengths", "page", "num_splits", "rest", "spare", "world", "shape")  # see seeds_lists
 TRIES = 4
 CLEAR = 10.0  # times the limit by which trivial answers must fail
 
@@ -57,8 +58,8 @@ class _Drawn:
         if self.exercise.kind == "python":
             change = PLAIN.get(self.exercise.slug, lambda sizes, chooser: {})
             return sizes | change(sizes, chooser)
-        if any(name in sizes for name in COUPLED):
-            return sizes
+        if type(sizes.get("N_q")) is list or any(name in sizes for name in TOGETHER):
+            return sizes | seeds_lists.drawn(sizes, tiles, chooser)
         return sizes | _lengths(sizes, tiles, chooser)
 
 

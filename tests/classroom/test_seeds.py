@@ -101,3 +101,37 @@ def test_trivial_answers_fail_in_drawn_cases() -> None:
     made = drawn("flash_forward_tiles")
 
     assert all(seeds_draw._valid(made, case) for case in made.cases)
+
+
+LISTS = ("split_kv_decode", "varlen_forward", "paged_decode", "ring_attention", "hadamard",
+         "block_sparse_forward")  # fmt: skip
+
+
+def flat(value: object) -> list[int]:
+    return [n for n in (value if isinstance(value, list) else [value]) if type(n) is int]
+
+
+@pytest.mark.parametrize("slug", LISTS)
+def test_lengths_that_belong_together_are_drawn_in_their_class(slug: str) -> None:
+    public = exercises.get(slug)
+    changed = set()
+    for student in "abcdef":
+        made = drawn(slug, student)
+        for old_case, new_case in zip(public.cases, made.cases, strict=True):
+            for pair in old_case.pairs:
+                tiles = public.tiles(pair)
+                old, new = dict(old_case.sizes(tiles)), dict(new_case.sizes(tiles))
+                assert old.keys() == new.keys()
+                changed |= {old_case.name} if old != new else set()
+                for name in ("N", "N_q", "N_k", "lengths", "shape"):
+                    block = tiles.get("BLOCK_M" if name in ("N_q", "shape") else "BLOCK_N")
+                    for a, b in zip(flat(old.get(name)), flat(new.get(name)), strict=True):
+                        if block and a != b:
+                            assert a // block == b // block and a % block and b % block and b > 1
+                        if "page" in old and name == "lengths":
+                            assert -(-a // old["page"]) == -(-b // old["page"])
+                if "lengths" in new and "N" in new:
+                    assert max(new["lengths"], default=0) <= new["N"]
+                if "world" in new:
+                    assert new["N"] % (new["world"] * (1 + new.get("zigzag", False))) == 0
+    assert len(changed) >= 4 or slug == "hadamard" and changed
