@@ -30,7 +30,8 @@ STYLE = """<style>
 .fl-home table { border-collapse: collapse; width: 100%; table-layout: auto !important; }
 .fl-home table td, .fl-home table th { text-align: left !important; vertical-align: top;
   padding: .35em .8em .35em 0; border-bottom: 1px solid rgba(128,128,128,.35);
-  white-space: normal; line-height: 1.7; }
+  white-space: normal; line-height: 1.7; background: none !important; }
+.fl-home table td.fl-whole { white-space: nowrap; }
 .fl-home progress { width: 14em; height: 1em; vertical-align: middle; accent-color: #2a9d8f; }
 .fl-home .fl-quiet { opacity: .75; }
 .fl-home code { background: rgba(128,128,128,.18); padding: 0 .25em; border-radius: .2em; }
@@ -75,7 +76,7 @@ def page(root: Path) -> str:
             _next_step(plan, rows),
             "<table><thead><tr><th></th><th>Chapter</th><th>Lab</th><th>Exercises</th>",
             "<th>You</th><th>Quiz</th></tr></thead><tbody>",
-            *[_table_row(chapter) for chapter in plan],
+            *[_table_rows(chapter) for chapter in plan],
             "</tbody></table>",
             '<p class="fl-quiet">Read the chapter, then do its lab. Your answers are the files ',
             "in <code>kernels/</code>: write them in the lab's cells or in any editor. ",
@@ -133,13 +134,21 @@ def _next_step(plan: list[Chapter], rows: list[dict[str, Any]]) -> str:
     return f'<div class="fl-next">{text}</div>'
 
 
-def _table_row(chapter: Chapter) -> str:
+def _table_rows(chapter: Chapter) -> str:
+    """A row for each exercise; what belongs to the whole chapter spans them."""
     title = _link(chapter.chapter, chapter.title) or escape(chapter.title)
-    names = "<br>".join(f"<code>{row['slug']}</code>" for row in chapter.exercises)
-    status = "<br>".join(map(_status, chapter.exercises))
     quiz = "<br>".join(f"{len(q.right())} of {len(q.questions)} right" for q in chapter.quizzes)
-    cells = [chapter.number, title, _link(chapter.lab, "lab"), names, status, quiz]
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    high = max(1, len(chapter.exercises))
+    span = f' rowspan="{high}"' if high > 1 else ""
+    before = "".join(
+        f"<td{span}>{cell}</td>" for cell in (chapter.number, title, _link(chapter.lab, "lab"))
+    )
+    after = f'<td{span} class="fl-whole">{quiz}</td>'
+    own = [
+        f"<td><code>{row['slug']}</code></td><td>{_status(row)}</td>" for row in chapter.exercises
+    ] or ["<td></td><td></td>"]
+    rows = [before + own[0] + after, *own[1:]]
+    return "".join(f"<tr>{row}</tr>" for row in rows)
 
 
 def _status(row: dict[str, Any]) -> str:

@@ -51,11 +51,24 @@ def test_progress_and_hints_are_shown(root):
 
 def test_quiz_scores_stand_in_the_row_of_their_chapter(root):
     quiz = quizzes.quiz("flash-forward")
-    rows = [row for row in home.page(root).split("<tr>") if "<td>04</td>" in row]
-    assert f"<td>0 of {len(quiz.questions)} right</td>" in rows[0]
+    assert f">0 of {len(quiz.questions)} right</td>" in row_of(root, ">04</td>")
     quiz.answer(1, quiz.questions[0].answer())
-    rows = [row for row in home.page(root).split("<tr>") if "<td>04</td>" in row]
-    assert f"<td>1 of {len(quiz.questions)} right</td>" in rows[0]
+    assert f">1 of {len(quiz.questions)} right</td>" in row_of(root, ">04</td>")
+
+
+def test_each_exercise_has_a_row_of_its_own_below_its_chapter(root):
+    slugs = [s for s in exercises.SYLLABUS if exercises.get(s).chapter == "05"]
+    rows = [row_of(root, f"<code>{slug}</code></td>") for slug in slugs]
+    assert len({*rows}) == len(slugs) > 2
+    assert all("not checked yet" in row for row in rows)
+    assert f'<td rowspan="{len(slugs)}">05</td>' in rows[0]
+    assert all(row.count("<td") == 2 for row in rows[1:])
+
+
+def row_of(root, text):
+    """The one row of the table that holds a text."""
+    (row,) = [row for row in home.page(root).split("<tr>") if text in row]
+    return row
 
 
 def test_a_bar_shows_what_is_passed(root):
