@@ -16,7 +16,7 @@ NONE_HERE = (
     "no compiler here: this machine's Triton lacks its compiled part, so kernels run on the CPU "
     "alone"
 )
-PART = "triton._C.libtriton"
+FOLDER, PART = "triton._C", "triton._C.libtriton"
 STAND_IN = Path(__file__).parent / "iocount" / "_triton" / "libtriton.py"
 
 
@@ -27,9 +27,11 @@ class _Finder:
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: object = None
     ) -> ModuleSpec | None:
-        if name != PART:
+        if name not in (PART, FOLDER):
             return None
         found = PathFinder.find_spec(name, path)
+        if name == FOLDER:
+            return found or ModuleSpec(name, None, is_package=True)
         if found is not None and found.loader is not None:  # else the folder of its type stubs
             return None
         return importlib.util.spec_from_file_location(

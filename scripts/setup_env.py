@@ -102,7 +102,8 @@ def find_python(wanted):
             return name
     raise Refused(
         "The course needs Python %s and found %s: install one (Debian, Ubuntu: apt install "
-        "python3 python3-venv) or name yours, as in PYTHON=/path/to/python3.12 make lab."
+        "python3 python3-venv; macOS: brew install python@3.12) or name yours, as in "
+        "PYTHON=/path/to/python3.12 make lab."
         % (in_words(), ", ".join(sorted({v for _, v in seen if v})) or "none")
     )
 

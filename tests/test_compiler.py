@@ -2,8 +2,13 @@
 
 import importlib
 import importlib.util
+import json
 import math
+import os
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -19,6 +24,7 @@ from flashlab.worked.vector_add import vector_add_kernel
 
 pytestmark = pytest.mark.skipif(not compiler.here(), reason="needs the compiled part beside it")
 F = np.float32
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +49,34 @@ def test_it_never_takes_the_place_of_a_compiled_part(real: ModuleType) -> None:
 
 
 def test_it_is_found_where_there_is_none_or_only_type_stubs(tmp_path: Any) -> None:
+    assert compiler._Finder.find_spec(compiler.FOLDER, []).submodule_search_locations == []
     for path in ([], [str(tmp_path)]):
         spec = compiler._Finder.find_spec(compiler.PART, path)
         assert spec is not None and spec.origin == str(compiler.STAND_IN)
         (tmp_path / "libtriton").mkdir(exist_ok=True)
+
+
+def test_answers_get_the_same_where_this_triton_lacks_it(tmp_path: Path) -> None:
+    """Of each exercise two cases or three, with this version's Python files alone and as it is."""
+    package = Path(triton.__file__).parent
+    for path in package.rglob("*.py"):
+        copy = tmp_path / "triton" / path.relative_to(package)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    runs = str(ROOT / "tests" / "macos" / "runs.py")
+    words = [sys.executable, runs, "::12", "0", "vector_scale", "flash_forward", "flash3_forward"]
+    given, found = os.environ.get("PYTHONPATH", ""), []
+    for first in ("", str(tmp_path)):
+        paths = os.pathsep.join(filter(None, (first, str(ROOT), given)))
+        env = os.environ | {"PYTHONPATH": paths}
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-4000:]
+        found.append(json.loads(done.stdout))
+    here, lacking = found
+    assert (here.pop("compiler"), lacking.pop("compiler")) == (True, False)
+    for row in [*here["slugs"].values(), *lacking["slugs"].values()]:
+        assert row.pop("seconds") and row["status"] == "pass" and len(row["runs"]) >= 1
+    assert here == lacking
 
 
 @pytest.mark.parametrize("part", ["ir", "interpreter", "gluon_ir"])

@@ -1,6 +1,7 @@
 """What is asked of the operating system, and what macOS has instead; the latter runs here too."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -99,6 +100,22 @@ def test_what_cannot_be_asked_is_left_alone(elsewhere) -> None:
 def test_without_ps_nothing_is_known(elsewhere, monkeypatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert system.below(os.getpid()) == [] and system.look(os.getpid(), 1) == (1, 0)
+
+
+# Behind system.LINUX, for class marks, for the compiler, or a list of what may be read
+MAY_ASK_LINUX = "system ring/launch aot/ classroom/ bench/grading grader/audit".split()
+LINUX_ALONE = re.compile(r"pidfd_open|memfd_create|sched_getaffinity|prctl\b|\"/proc|'/proc")
+
+
+def test_what_linux_alone_has_is_asked_for_in_one_place() -> None:
+    folder = ROOT / "flashlab"
+    asking = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if LINUX_ALONE.search(path.read_text(encoding="utf-8"))
+    }
+    allowed = {name for name in asking if name.startswith(tuple(MAY_ASK_LINUX))}
+    assert "system.py" in asking and asking == allowed
 
 
 def test_no_two_files_differ_by_capitals_alone() -> None:

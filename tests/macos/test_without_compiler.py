@@ -20,7 +20,20 @@ from flashlab.grader.run import check
 ROOT = Path(__file__).parents[2]
 FULL = os.environ.get("FLASHLAB_COMPILED_PYTHON", "")  # the Python of the other tests
 SOME = ["vector_scale", "flash_forward", "flash2_backward", "flash3_forward", "quantize_fp8"]
+DARWIN = """
+import os, platform, sys, sysconfig
+import torch
+sysconfig.get_config_vars()  # of this Python, which macOS would not find
+sys.platform, platform._uname_cache = "darwin", None
+os.uname = lambda: os.uname_result(("Darwin", "mac", "24.0", "", "arm64"))
+from flashlab import doctor, sources, system
+from flashlab.grader.run import check
+assert system.LOOPBACK == "lo0"
+assert check("vector_scale", sources.solution_text("vector_scale")).points == 100
+sys.exit(doctor.main())
+"""
 pytestmark = pytest.mark.nocompiler
+both = pytest.mark.skipif(not FULL, reason="needs the environment with the compiled part too")
 
 
 def compared(where: str, mistakes: int, slugs: list[str], seconds: float) -> None:
@@ -43,10 +56,12 @@ def compared(where: str, mistakes: int, slugs: list[str], seconds: float) -> Non
         assert other == one
 
 
+@both
 def test_every_eighth_case_of_some_exercises_comes_out_the_same() -> None:
     compared("::8", 2, SOME, 300)
 
 
+@both
 @pytest.mark.slow
 @pytest.mark.parametrize("slug", exercises.SYLLABUS)
 def test_every_case_comes_out_the_same(slug: str) -> None:
@@ -104,6 +119,15 @@ def test_the_doctor_says_so_and_finds_nothing_bad() -> None:
 
     assert rows["triton"].state == "note" and compiler.NONE_HERE in rows["triton"].remedy
     assert [row.name for row in rows.values() if row.state == "bad"] == []
+
+
+def test_a_process_that_takes_itself_for_a_mac_grades_too() -> None:
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", DARWIN], env=env, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "Darwin arm64" in done.stdout and "untested on real Macs" in done.stdout
 
 
 @pytest.mark.parametrize(
