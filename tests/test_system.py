@@ -103,7 +103,7 @@ def test_without_ps_nothing_is_known(elsewhere, monkeypatch) -> None:
 
 
 # Behind system.LINUX, for class marks, for the compiler, or a list of what may be read
-MAY_ASK_LINUX = "system ring/launch aot/ classroom/ bench/grading grader/audit".split()
+MAY_ASK_LINUX = "system ring/ aot/ classroom/ bench/grading grader/audit".split()
 LINUX_ALONE = re.compile(r"pidfd_open|memfd_create|sched_getaffinity|prctl\b|\"/proc|'/proc")
 
 
