@@ -120,6 +120,22 @@ def test_measured_sentences_hold_for_the_record(capsys):
     assert said.count("times as long") == len(longer) and f"{longer[0]:.2f} times" in said
 
 
+def test_what_is_said_of_a_rank_without_messages(capsys):
+    alone, ring_of_two = records.load("ring_rank"), records.load("ring_attention")
+    row = next(row for row in alone["rows"] if row["N"] == 8192)
+    shares = list(row["share"].values())
+    assert shares == sorted(shares) and shares[-1] < 1
+    before, *_, after = list(row["ms"].values())[1:]
+    measured = next(r for r in ring_of_two["rows"] if r["N"] == 8192)["ms"]["ring"]
+    assert before - after > measured - before > 0, "adding up cost more than the messages"
+    assert "by torch's operators" in ring_of_two["facts"]["kernels"], "measured before both"
+    said = run(capsys, "rank", records=records)
+    assert said.count("at most") == len(shares) * len(alone["rows"])
+    for name, share in row["share"].items():
+        assert f"{row['ms'][name]:.2f} ms: at most {share:.2f} of ideal" in said
+
+
 def test_cells_say_what_is_not_recorded(capsys, monkeypatch):
     monkeypatch.setattr(records, "load", lambda name: None)
-    assert "Not recorded yet" in run(capsys, "own", "own-messages", "weak", records=records)
+    cells = ("own", "own-messages", "rank", "weak")
+    assert run(capsys, *cells, records=records).count("Not recorded yet") == 2
