@@ -6,6 +6,7 @@ run decides.
 
 import re
 import signal
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -158,21 +159,31 @@ def _breached(exercise: Exercise, run: Run) -> Fields | None:
 
 
 def _whole(exercise: Exercise, run: Run) -> Fields | None:
-    """Torch code that should work tile by tile made the whole N_q x N_k at once."""
+    """Torch code that should work tile by tile made the whole N_q x N_k, or more, at once."""
     sizes, tiles = run.trial.sizes, run.trial.tiles
     N_q, N_k = sizes.get("N_q"), sizes.get("N_k")
     if exercise.tiles_as != "arguments" or not N_q or not N_k or N_k == sizes.get("D"):
         return None
     if N_k <= tiles.get("BLOCK_N", N_k):
         return None
-    line = (run.reply.header.get("shapes") or {}).get(f"{N_q} x {N_k}")
-    if not line:
-        return None
-    return {
-        "status": "forbidden",
-        "detail": sentences.whole(N_q, N_k),
-        "line": f"line {line}",
-    }
+    for shape, line in (run.reply.header.get("shapes") or {}).items():
+        sides = [int(side) for side in shape.split(" x ") if side.isdigit()]
+        if len(sides) == 2 and _all_pairs(sides, sizes, tiles):
+            return {
+                "status": "forbidden",
+                "detail": sentences.whole(*sides),
+                "line": f"line {line}",
+            }
+    return None
+
+
+def _all_pairs(sides: Sequence[int], sizes: Fields, tiles: dict[str, int]) -> bool:
+    """Whether a matrix has room for every query beside every key, and is no tile and no input."""
+    both, tile = sorted(sides), sorted((tiles["BLOCK_M"], tiles["BLOCK_N"]))
+    if sizes.get("D") in sides or (both[0] <= tile[0] and both[1] <= tile[1]):
+        return False
+    small, large = sorted((sizes["N_q"], sizes["N_k"]))
+    return both[0] >= small and both[1] >= large
 
 
 def _returned(exercise: Exercise, run: Run) -> Fields | None:
