@@ -143,6 +143,21 @@ def test_a_folder_that_is_gone_is_not_in_a_page():
     assert cell.outputs[0].text == "saved as work/a.html"
 
 
+def test_a_chapter_runs_once_and_a_cell_that_fails_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(execute, "_state", lambda: "code as it is now")
+    said = []
+    for name, code in (("00_good", "print(6 * 7)"), ("01_bad", "1 / 0")):
+        page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+        nbformat.write(page, tmp_path / f"{name}.ipynb")
+    good, bad = tmp_path / "00_good.ipynb", tmp_path / "01_bad.ipynb"
+    for _ in range(2):
+        (done,) = execute.run_all([good], tmp_path / "executed", 1, said.append)
+    assert nbformat.read(done, 4).cells[0].outputs[0].text == "42\n"
+    assert said[1] == "00_good: unchanged"
+    with pytest.raises(RuntimeError, match=r"(?s)01_bad\.ipynb: .*ZeroDivisionError"):
+        execute.run_all([bad], tmp_path / "executed", 1, said.append)
+
+
 def test_a_page_that_is_not_there_leads_to_the_syllabus():
     text = "[here](03_a.ipynb) [gone](09_b.ipynb) [lab](../labs/03_a.ipynb)"
     assert pages.linked(text, "chapters", {"03_a"}) == (

@@ -24,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = options.out or sources.course_dir() / "build" / "site"
     started = time.monotonic()
     chapters = execute.chapters(options.only)
-    executed = execute.run_all(chapters, out / "executed", options.jobs, say)
+    try:
+        executed = execute.run_all(chapters, out / "executed", options.jobs, say)
+    except RuntimeError as error:
+        print(f"flashlab: {error}", file=sys.stderr)
+        return 1
     source = out / "source"
     pages.write(source, executed, execute.tables(out / "executed", say))
     say("rendering")
