@@ -22,8 +22,8 @@ from flashlab.worked.merge_pair import merge_pair
 H, H_KV, D, WORLD = 32, 8, 128, 2
 LENGTHS = (8192,)  # at long ones nothing but the kernels counts
 HOW = (
-    "one rank of two, the other's blocks ready, no messages; wall clock of the slower rank, median "
-    "of rounds"
+    "one rank of two, the other's blocks ready, no messages; wall clock of the slower rank, "
+    "median of rounds"
 )
 ROUNDS = 5
 LEAST_S = 0.05
