@@ -138,9 +138,10 @@ def _steps(hidden: Exercise, text: str, report: Report) -> list[bool]:
     if report.status in ("grader_error", "contract", "forbidden"):
         return [False] * count
     right = dict.fromkeys(range(1, count + 1), False)
-    failing = [c for c in report.cases if c.status not in ("pass", "grader_error")][:EVIDENCE]
+    here = [c for c in report.cases if c.tier == "cpu"]  # the solution is tried on the CPU
+    failing = [c for c in here if c.status not in ("pass", "grader_error")][:EVIDENCE]
     evidence = [trials.trial(hidden, hidden.case(c.name), c.tiles, c.own) for c in failing]
-    if not evidence:  # not finished: the steps that are there, on the first cases
+    if not evidence:  # not finished, or wrong on a GPU alone: each step on the first cases
         first = [c for c in hidden.cases if c.group == "core"][:EVIDENCE]
         evidence = [trials.trial(hidden, c, hidden.tiles(c.pairs[0])) for c in first]
     alone = steps.transplants(hidden.slug, text)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.classroom import grade_device, grade_pool
+from flashlab import exercises, sources
+from flashlab.classroom import grade_device, grade_job, grade_pool
+from flashlab.grader.report import CaseResult, Report
 
 WORKER = """
 import json, os, sys, time
@@ -113,3 +115,13 @@ def test_one_submission_at_a_time_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> N
         thread.join(10)
 
     assert most == [1] * 5
+
+
+def test_steps_of_an_answer_that_fails_on_a_gpu_alone_are_tried_on_the_cpu() -> None:
+    exercise = exercises.get("vector_scale")
+    text = sources.without_markers(sources.solution_text("vector_scale"))
+    name = f"{exercise.cases[0].name} bf16"
+    case = CaseResult(name, "core", {"BLOCK": 16}, {"N": 16}, "wrong", tier="gpu")
+    report = Report("vector_scale", "gpu", "wrong", "y is wrong", cases=[case])
+
+    assert grade_job._steps(exercise, text, report) == [True, True]

@@ -1,5 +1,6 @@
 """What a class's reports say: likeness, groups of unknown mistakes, a table that runs nothing."""
 
+import json
 import re
 from pathlib import Path
 
@@ -24,8 +25,6 @@ def wrong(got: float = 3.5, mistake: dict | None = None) -> Report:
 
 
 def entry(report: Report, text: str) -> dict:
-    import json
-
     data = json.loads(report.to_json())
     return {
         "status": report.status,
@@ -120,6 +119,21 @@ def test_no_cell_of_the_table_is_a_formula() -> None:
     assert len(table.splitlines()) == len(names) + 1
     assert not any(row.startswith(("=", "+", "-", "@", '"=')) for row in table.splitlines())
     assert "\x1b" not in table
+
+
+def test_an_answer_that_fails_on_a_gpu_alone_is_told_so() -> None:
+    cases = [
+        CaseResult("one-tile", "core", {"BLOCK_M": 16}, {"N_q": 16}, "pass"),
+        CaseResult("one-tile", "core", {"BLOCK_M": 16}, {"N_q": 16}, "pass", tier="gpu"),
+        CaseResult("one-tile bf16", "core", {"BLOCK_M": 16}, {"N_q": 16}, "wrong", tier="gpu"),
+    ]
+    failed = one("ann", Report(SLUG, "gpu", "wrong", "o is wrong", cases=cases))
+    failed.marks[0].entry["shown"] = json.loads(Report(SLUG, "cpu", "pass", "").to_json())
+
+    page = report_feedback.feedback(failed, "c0ffee")
+
+    assert "Every case passes on the CPU" in page and "fits the public numbers" not in page
+    assert "Hidden cases: 0 of " in page and "<td>one-tile</td><td>wrong</td>" in page
 
 
 def test_unsandboxed_stands_on_the_page_of_each_student() -> None:
