@@ -79,18 +79,21 @@ SIZES = [(case.name, lambda D, c=case: sizes_of(c, D)) for case in EXERCISE.case
 ]
 
 
-def check(sizes: Mapping, dtype: torch.dtype, deterministic: bool, device: str) -> None:
-    """Compare with fp64, and a second call with the first."""
+def check(
+    sizes: Mapping, dtype: torch.dtype, deterministic: bool, device: str, backward=flash3_backward
+) -> None:
+    """Compare with fp64, and on a GPU a second call with the first."""
     inputs = EXERCISE.make_inputs(sizes, dtype, torch.Generator().manual_seed(3))
     reference = {n: x.double() if isinstance(x, torch.Tensor) else x for n, x in inputs.items()}
     wanted = dict(zip(NAMES, flash2_backward(**reference), strict=True))
     budget = limits(wanted, EXERCISE.honest(inputs), inputs, dtype)
     there = {n: x.to(device) if isinstance(x, torch.Tensor) else x for n, x in inputs.items()}
-    got = flash3_backward(**there, deterministic=deterministic)
+    options = {"deterministic": True} if deterministic else {}
+    got = backward(**there, **options)
     for finding in compare(dict(zip(NAMES, got, strict=True)), wanted, budget):
         assert finding.status == "pass", finding.sentence
     if device == "cuda":
-        again = flash3_backward(**there, deterministic=deterministic)
+        again = backward(**there, **options)
         assert torch.equal(got[1], again[1]) and torch.equal(got[2], again[2])
         assert not deterministic or torch.equal(got[0], again[0])
 

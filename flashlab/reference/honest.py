@@ -95,7 +95,7 @@ def _scores(
     if place == "scores":
         s = s * scale
     seen = visible(q.shape[2], k.shape[2], causal) if seen is None else seen
-    return s.masked_fill(~seen, -torch.inf)
+    return s.masked_fill(~seen.to(s.device), -torch.inf)
 
 
 def _probabilities(s: Tensor, base: str) -> tuple[Tensor, Tensor, Tensor]:

@@ -30,6 +30,7 @@ PASSES = {  # the bench -> what it times, and the FLOPs of the convention over B
     "fp8_hopper": ("forward", 4),
     "flash2_backward": ("backward", 10),
     "flash3_backward": ("backward", 10),
+    "flash3_backward_steps": ("backward", 10),
 }
 FILLS = {"ours": "orange", "standard": "grey"}  # other versions are blue
 
