@@ -95,7 +95,7 @@ def _luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("colours", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
 def test_text_has_contrast(colours):
-    for ink in ("ink", "soft"):
+    for ink in ("ink", "soft", "orange", "green", "blue"):  # a verdict's word is coloured
         for ground in ("paper", "panel"):
             pair = sorted(_luminance(colours[name]) for name in (ink, ground))
             assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5, (ink, ground)

@@ -10,7 +10,7 @@ LIGHT = {
     "panel": "#f3f5f8",
     "line": "#c4cad2",
     "blue": "#0072b2",
-    "orange": "#d55e00",
+    "orange": "#b85000",
     "green": "#007a5a",
     "sky": "#b8dcf2",
     "sand": "#f6e0b5",

@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from flashlab import exercises, sources
+from flashlab.render import html
 from flashlab.website import api
+from tests import sample_reports
 
 CHAPTERS = sorted(path.stem for path in (sources.course_dir() / "chapters").glob("*.ipynb"))
 LABS = sorted(path.stem for path in (sources.course_dir() / "labs").glob("*.ipynb"))
@@ -89,6 +91,17 @@ def test_a_page_is_readable_for_everybody_and_asks_nobody(visit, axe_script, nam
     assert one.errors == []
     page.evaluate(axe_script)
     assert barriers(page.evaluate("axe.run(document, {preload: false})")) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_report_has_no_barriers(visit, axe_script, theme):
+    page = visit(theme=theme).page
+    told = (sample_reports.passed(), sample_reports.wrong())
+    shown = "".join([html.progress_html("triad", 1, 3, "core"), *map(html.report_html, told)])
+    page.set_content(f'<!doctype html><html lang="en"><title>reports</title><main>{shown}</main>')
+    page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+    page.evaluate(axe_script)
+    assert barriers(page.evaluate("axe.run(document)")) == []
 
 
 def barriers(found: dict) -> list[str]:
