@@ -19,7 +19,7 @@ from flashlab.grader.run import check
 
 ROOT = Path(__file__).parents[2]
 FULL = os.environ.get("FLASHLAB_COMPILED_PYTHON", "")  # the Python of the other tests
-SOME = ["vector_scale", "flash_forward", "flash2_backward", "flash3_forward", "quantize_fp8"]
+SOME = ["flash_forward", "flash2_backward", "flash3_forward"]
 DARWIN = """
 import os, platform, sys, sysconfig
 import torch
@@ -58,7 +58,7 @@ def compared(where: str, mistakes: int, slugs: list[str], seconds: float) -> Non
 
 @both
 def test_every_eighth_case_of_some_exercises_comes_out_the_same() -> None:
-    compared("::8", 2, SOME, 300)
+    compared("::8", 1, SOME, 300)
 
 
 @both
