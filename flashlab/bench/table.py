@@ -55,8 +55,8 @@ def main(
             print(f"{found['unit']}, ours = {whose}; in brackets how many times the time of ours")
         print(line(found), flush=True)
         done.append(found)
+        if out:  # after every row: a run that is cut off keeps what it measured
+            record = {"slug": slug, "facts": facts, "rows": done}
+            Path(out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         torch.cuda.empty_cache()
-    if out:
-        record = {"slug": slug, "facts": facts, "rows": done}
-        Path(out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 0

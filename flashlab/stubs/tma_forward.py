@@ -91,12 +91,14 @@ def tma_fwd_kernel(
         m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)  # no key yet: -inf - -inf is NaN
         alpha = tl.exp2(m_log2 - m_safe)
         p = tl.exp2(scale_log2 * s - m_safe[:, None])
-        l_i = alpha * l_i + tl.sum(p, 1)
         m_log2 = m_new
 
         # 4. Add the values
         # Step 4: load the values from start_n on; rescale acc by alpha, add p v to it
         tl.static_assert(False, "Step 4 is not written yet")
+
+        # Given: the sum comes last. Before the product it would keep the tensor cores waiting
+        l_i = alpha * l_i + tl.sum(p, 1)
 
     # Given: the sums of my rows
     l_safe = tl.where(l_i == 0.0, 1.0, l_i)  # no key at all: 0 / 0 is NaN
@@ -119,7 +121,7 @@ def choose_tiles(BLOCK_D, itemsize, on_chip):
         block_m, block_n = min(block_m, small), min(block_n, small)
     if row_bytes > 128:  # acc is large: fewer scores leave room for two programs on an SM
         block_n = min(block_n, 64)
-    num_stages = 3 if row_bytes <= 256 else 2  # 3: two tiles are on their way
+    num_stages = 3 if row_bytes == 256 else 2  # 3: two tiles, of 64 keys, are on their way
     while (2 * block_m + 2 * num_stages * block_n) * row_bytes > on_chip:  # q, o; stages of k, v
         if num_stages > 2:
             num_stages -= 1
