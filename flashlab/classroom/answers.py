@@ -18,6 +18,7 @@ from flashlab.render.safe import one_line
 ANSWER_BYTES = 128 << 10  # the longest solution has 12,000
 CLOCK_SECONDS = 300  # by which a timestamp may lie ahead
 TIMESTAMP = "timestamp.txt"
+NO_TEXT = "is no text that a gradebook can hold: rename the folder"
 FORMATS = ("%Y-%m-%d %H:%M:%S.%f %Z", "%Y-%m-%d %H:%M:%S %Z")
 
 
@@ -59,8 +60,19 @@ def collect(course: Course, lab: Lab) -> list[Submission]:
     return found
 
 
+def is_text(name: str) -> bool:
+    """Whether a folder's name is UTF-8; others are read as stand-ins that no database takes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _one(folder: Path, student: str, course: Course, lab: Lab) -> Submission:
     submission = Submission(student, lab.name)
+    if not is_text(student):
+        submission.said.append(f"the folder's name {NO_TEXT}")
     try:
         submission.there = lab.name in names(folder)
         if submission.there:

@@ -4,8 +4,10 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
 
+from flashlab.classroom import answers
 from flashlab.classroom.course import Course
 from flashlab.classroom.grade_marks import Graded
+from flashlab.render.safe import one_line
 
 DATABASE = "gradebook.db"
 INSTALL = "nbgrader is not installed here: pip install 'flashlab-course[classroom]'"
@@ -35,7 +37,9 @@ def write_scores(course: Course, lab: str, graded: Sequence[Graded]) -> list[str
         except MissingEntry:
             return [f"{lab} is not in {DATABASE}: run `nbgrader generate_assignment {lab}` first"]
         for one in graded:
-            if one.submission.there:
+            if not answers.is_text(one.submission.student):
+                said.append(f"{one_line(one.submission.student)!r} {answers.NO_TEXT}")
+            elif one.submission.there:
                 said += _submission(book, lab, one)
                 late_days.settle(book, course, lab, one.submission.student)
         book.db.commit()

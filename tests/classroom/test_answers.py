@@ -136,6 +136,13 @@ def test_ids_that_are_nearly_the_same_are_named(here: Course) -> None:
     assert one(here, "bob").said == []
 
 
+def test_a_folder_whose_name_is_no_text_is_read_and_named(here: Course) -> None:
+    put(here, "\udcffann", vector_scale__py=ANSWER)
+
+    assert "no text that a gradebook can hold" in said(one(here, "\udcffann"))
+    assert one(here, "\udcffann").texts == {SLUG: ANSWER}
+
+
 def test_no_link_is_followed(here: Course) -> None:
     solution = sources.solution_path(SLUG)
     put(here, "file").joinpath("vector_scale.py").symlink_to(solution)

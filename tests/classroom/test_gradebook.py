@@ -57,12 +57,14 @@ def test_scores_replace_practice_marks_and_no_mark_is_no_zero(course: Course) ->
         book.find_grade(f"{SLUG}-check", LAB, LAB, "ann").auto_score = 3
         book.db.commit()
     rows = [mark(course, "ann", "pass", 100, True), mark(course, "bob <b>", "wrong", 50, False),
+            mark(course, "\udcff", "pass", 100, True),
             mark(course, "cid", "grader_error", 0, False)]  # fmt: skip
 
     said = gradebook.write_scores(course, LAB, rows)
     again = gradebook.write_scores(course, LAB, rows)
 
-    assert said == again and len(said) == 1 and said[0].startswith("cid")
+    assert said == again and len(said) == 2
+    assert "is no text that a gradebook can hold" in said[0] and said[1].startswith("cid")
     with Gradebook(f"sqlite:///{course.dir / 'gradebook.db'}", course.name) as book:
         scores = {s.student_id: s.score for s in book.assignment_submissions(LAB)}
         assert scores["ann"] == points.total
