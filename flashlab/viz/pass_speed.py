@@ -130,7 +130,10 @@ def pass_speed(record: dict[str, Any], only: Sequence[str] = ()) -> Explorer:
     if not record["rows"]:
         raise ValueError(f"the record holds no rows: run `flashlab bench {slug} --out FILE`")
     if only:
-        kept = [row | {"ms": {name: row["ms"][name] for name in only}} for row in record["rows"]]
+        kept = [
+            row | {"ms": {name: row["ms"][name] for name in only if name in row["ms"]}}
+            for row in record["rows"]
+        ]
         record = record | {"rows": kept}
     settings = list(dict.fromkeys(setting(row, slug) for row in record["rows"]))
     return Explorer(
