@@ -66,6 +66,23 @@ def test_the_record_is_of_hopper_and_fast():
     assert "FP8" in explorer.at().title and "with rounding" in repr(explorer.at())
 
 
+def test_what_the_text_says_of_one_launch_is_in_the_record():
+    found, words = records.load("fp8_hopper")["one_launch"], cells()
+    times = found["4096"]
+    gain = {n: round(100 * t / times["kernel"] - 100) for n, t in times.items() if n != "kernel"}
+    assert gain == {"three launches": 22, "one launch": 17}
+    assert "17 % on top of the kernel, and 22 % with three launches" in words["launch-explain"]
+    alone = found["alone at 4096"]
+    assert alone["one launch"] / times["kernel"] < 0.2
+    assert 1 - alone["one launch"] / alone["three launches"] == pytest.approx(1 / 7, abs=0.02)
+    assert (
+        f"it would take {alone['one launch that does not wait, and is wrong']:.0f}"
+        in (words["launch-explain"])
+    )
+    moved = 3 * 16384 * 2048 * (2 + 1)  # bytes: fp16 in, FP8 out
+    assert round(moved / 1e6) == 302 and round(moved / 4.29e6) == 70
+
+
 def test_the_chapters_key_order_is_the_kernels():
     code = cells()["layout"]
     formula = re.search(r"\[(c // 16.*) for c in range\(16\)\]", code)[1]
