@@ -1,8 +1,11 @@
 """The steps to the Hopper backward give the same gradients, and what chapter 08 says of them."""
 
+import json
+
 import pytest
 import torch
 
+from flashlab import sources
 from flashlab.bench import records
 from flashlab.iocount import count_io
 from flashlab.viz import pass_speed
@@ -44,3 +47,47 @@ def test_the_record_holds_every_step() -> None:
         assert row["work"] == 10 * row["B"] * row["H"] * row["N"] ** 2 * row["D"] / (
             2 if pass_speed.causal(row, "flash3_backward_steps") else 1
         )
+
+
+def test_what_chapter_08_says_of_the_steps_is_in_the_record() -> None:
+    (path,) = (sources.course_dir() / "chapters").glob("08_*.ipynb")
+    text = {c["id"]: "".join(c["source"]) for c in json.loads(path.read_text())["cells"]}
+    record = records.load("flash3_backward_steps")
+    names = [*BEFORE, "ours"]
+    gains = {}
+    for row in record["rows"]:
+        if row["N"] == 16384:
+            speed = [pass_speed.rates(row)[name] for name in names]
+            found = [new / old for old, new in zip(speed, speed[1:], strict=False)]
+            gains[pass_speed.setting(row, record["slug"])] = dict(
+                zip(names[1:], found, strict=True)
+            )
+    full, every = ("D 128, full", "D 64, full"), tuple(gains)
+    assert len(every) == 4
+
+    def of(step: int, cells: tuple[str, ...] = every) -> list[float]:
+        return [gains[cell][names[step - 1]] for cell in cells]
+
+    assert "Step 3 gains most, by far" in text["backward-steps-explain"]
+    assert all(max(g.values()) == g[names[2]] > 1.5 for g in gains.values())
+    assert "gains nothing without a mask" in text["backward-steps-explain"]
+    assert all(gain < 1.04 for gain in of(2, full))
+    assert "It gains nothing, and under a mask it loses" in text["backward-together-explain"]
+    assert all(gain < 1.01 for gain in of(4))
+    assert all(gain < 0.98 for gain in of(4, ("D 128, causal", "D 64, causal")))
+    assert "11 to 15 % without a mask" in text["backward-brought-explain"]
+    assert all(1.11 <= round(gain, 2) <= 1.15 for gain in of(5, full))
+    assert "5 % without a mask" in text["backward-under-explain"]
+    assert of(6, ("D 64, full",))[0] == pytest.approx(1.05, abs=0.01)
+    assert "2 %, it changes nothing" in text["backward-under-explain"]
+    assert all(abs(gain - 1) < 0.025 for gain in of(6, ("D 128, full", "D 128, causal")))
+    assert "55 to 65 % of the time" in text["takeaway"]
+    assert all(0.54 < 1 / gain < 0.655 for gain in of(3))
+    before, together, brought = (record["spill_bytes"][name] for name in names[2:5])
+    for cell in every:
+        cell = cell.replace(",", "")
+        if "causal" in cell:
+            assert before[cell] < together[cell] > 2 * brought[cell]
+        else:
+            assert together[cell] < 64, "hardly anything"
+    assert together["D 64 causal"] > 2 * before["D 64 causal"]

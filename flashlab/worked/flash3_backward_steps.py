@@ -4,6 +4,7 @@ Steps 1 and 2 have files of their own. Of steps 3 to 5 the text is the last kern
 lines of the steps behind them, so that all else is equal. Floor: core.
 """
 
+import difflib
 import functools
 import textwrap
 from collections.abc import Callable
@@ -87,6 +88,14 @@ def text(step: str) -> str:
         indent = lines[at].removesuffix(new)
         lines[at : at + 1] = textwrap.indent(textwrap.dedent(old), indent).splitlines()
     return "\n".join(lines) + "\n"
+
+
+def change(step: str) -> str:
+    """What a step from the fourth on changes: lines that go (-) and that come (+)."""
+    before = STEPS[STEPS.index(step) - 1]
+    both = (text(name).splitlines() for name in (before, step))
+    lines = list(difflib.unified_diff(*both, n=0, lineterm=""))[2:]
+    return "\n".join("" if line.startswith("@@") else line for line in lines).strip("\n")
 
 
 @functools.cache
