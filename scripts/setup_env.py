@@ -52,7 +52,8 @@ def check_mac(machine, macos):
             "torch has no build for Intel Macs, nor for an Intel Python on Apple silicon: use a "
             "Python for arm64, or open the labs on Google Colab."
         )
-    if macos and int(macos.split(".")[0]) < MACOS:
+    # Some Pythons call every later version 10.16; no arm64 Mac has a 10
+    if 10 < int(macos.split(".")[0] or 0) < MACOS:
         raise Refused(
             "torch needs macOS %d and this is macOS %s: update it, or open the labs on Google "
             "Colab." % (MACOS, macos)
@@ -231,17 +232,17 @@ def set_up(wanted="", torch="", test=False):
     started = time.time()
     check_machine(platform.system(), platform.machine(), platform.mac_ver()[0])
     mac = platform.system() == "Darwin"
+    small = mac or torch == "cpu"  # no CUDA libraries
     step = "test-packages" if test else "packages"
     lock = os.path.join(ROOT, "requirements-test.lock" if test else "requirements.lock")
     if not os.path.exists(stamp_path(VENV, "project")):
-        check_disk(shutil.disk_usage(ROOT).free, torch)
+        check_disk(shutil.disk_usage(ROOT).free, "cpu" if small else "")
     make_venv(VENV, wanted)
 
     def packages():
         version = pinned(lock, "torch")
         if torch == "cpu" and not mac and not install_torch_cpu(VENV, version):
             return False
-        small = torch == "cpu" or mac
         size = "0.5 GB" if small else "up to 3 GB with NVIDIA's libraries"
         say("Installing the packages of %s (%s)" % (os.path.basename(lock), size))
         return pip(VENV, "-r", lock)

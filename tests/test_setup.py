@@ -69,7 +69,8 @@ def test_takes_machines_with_triton(setup_env, machine):
 
 
 def test_takes_macs_that_torch_is_built_for(setup_env):
-    setup_env.check_machine("Darwin", "arm64", "14.0")
+    for version in ("14.0", "15", "26.1", "10.16", ""):
+        setup_env.check_machine("Darwin", "arm64", version)
     with pytest.raises(setup_env.Refused, match="macOS 14 and this is macOS 13.6.1"):
         setup_env.check_machine("Darwin", "arm64", "13.6.1")
 
