@@ -1,5 +1,6 @@
 """Chapter 12: what its cells say of the record, its sliders, and the page of what was built."""
 
+import itertools
 import json
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from flashlab import broken, exercises, hardware, sources
 from flashlab.bench import records
-from flashlab.capstone import peers, text, train
+from flashlab.capstone import ladder, peers, text, train
 from flashlab.capstone.gpt import GPT2_MEDIUM, Size
 from flashlab.grader.trials import one_thread
 from flashlab.render.certificate import certificate, measured
@@ -41,21 +42,41 @@ def runs():
 
 def test_the_record_has_every_length_and_says_what_did_not_fit(record):
     assert record["facts"]["card"] == "NVIDIA H200" and record["facts"]["date"]
-    lengths = [row["N"] for row in record["rows"]]
-    assert lengths == [1024, 2048, 4096, 8192, 16384, 8192]
-    standard = [row["ms"]["standard"] for row in record["rows"]]
-    assert standard[4] is None and None not in (*standard[:4], standard[5])
+    assert [row["N"] for row in record["rows"]] == [1024, 2048, 4096, 8192, 16384]
+    tokens = [row["B"] * row["N"] for row in record["rows"]]
+    assert tokens == [16384, 16384, 16384, 8192, 16384]
+    assert [row["ms"]["standard"] is None for row in record["rows"]] == [False] * 4 + [True]
     assert record["rows"][4]["peak_bytes"]["standard"] is None
     assert record["small_gpt"]["steps"] == train.ON_GPU.steps
 
 
 def test_what_the_text_says_of_the_recorded_losses(record):
-    small = record["small_gpt"]
-    theirs = small["runs"]["sdpa flash"]["losses"]
-    for run_ in small["runs"].values():
+    calm, hasty = record["small_gpt"], record["hasty_gpt"]
+    assert calm["plan"]["rate"] == train.ON_GPU.rate == 0.00015 and hasty["plan"]["rate"] == 0.001
+    assert calm["plan"]["width"] > hasty["plan"]["width"], "with a smaller model"
+    assert set(calm["runs"]) == {"ours", "sdpa flash", "sdpa flash again", "standard"}
+    apart = {name: run_["apart"] for name, run_ in calm["runs"].items()}
+    assert max(apart.values()) < 0.02 and apart["sdpa flash again"] > 0
+    assert min(hasty["runs"][name]["apart"] for name in ("ours", "standard")) > 0.1
+    theirs = hasty["runs"]["sdpa flash"]["losses"]
+    for run_ in hasty["runs"].values():
         assert all(abs(a - b) < 0.002 for a, b in zip(run_["losses"][:11], theirs, strict=False))
         assert abs(run_["losses"][-1] - theirs[-1]) < 0.005
-        assert len(run_["losses"]) * small["every"] == small["steps"]
+        assert len(run_["losses"]) * hasty["every"] == hasty["steps"]
+
+
+def test_what_the_text_says_of_the_recorded_steps(record):
+    gains = [row["ms"]["sdpa flash"] / row["ms"]["ours"] for row in record["rows"]]
+    assert min(gains) > 1 and gains[:5] == sorted(gains[:5]), "it grows with N"
+    standard = [row["ms"]["standard"] for row in record["rows"][:3]]
+    ratios = [later / sooner for sooner, later in itertools.pairwise(standard)]
+    assert [round(ratio, 1) for ratio in ratios] == [1.5, 1.8]
+    for row in record["rows"]:
+        peak = row["peak_bytes"]
+        assert peak["ours"] == pytest.approx(peak["sdpa flash"], rel=1e-3)
+        for name in row["launched"]:
+            assert row["ms"][name] > ladder.LONG_MS
+    assert "CUDA graphs" in record["facts"]["how"]
 
 
 def test_ratios_are_those_of_the_record(capsys, record):
