@@ -21,6 +21,7 @@ from flashlab.iocount import count_io
 from flashlab.loading import load_module
 from flashlab.reference import ring as reference
 from flashlab.reference.attention import flash2_forward
+from flashlab.ring import launch
 
 SOLUTION = load_module(without_markers(sources.solution_text("ring_attention")), "ring.py")
 
@@ -162,6 +163,19 @@ def test_a_slow_rank_is_named_after_its_time_but_not_while_it_says_that_it_goes_
     with pytest.raises(ring.RankError, match=r"^rank 1 did not answer within 2\.5 s") as error:
         ring.run(2, slow, seconds=2.5)
     assert error.value.kind == "timeout"
+
+
+def test_joining_and_working_have_the_time_each(monkeypatch):
+    join = launch._join
+
+    def slowly(*args):
+        time.sleep(2)
+        return join(*args)
+
+    monkeypatch.setattr(launch, "_join", slowly)
+    assert ring.run(2, lambda member: time.sleep(2) or member.rank, seconds=3.8) == [0, 1]
+    with pytest.raises(ring.RankError, match="rank 1: KeyError: 'gone'"):
+        ring.run(2, lambda member: {0: "here"}.get(member.rank) or {}["gone"], seconds=3.8)
 
 
 def test_threads_of_the_caller_do_not_matter():

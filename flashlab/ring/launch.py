@@ -145,6 +145,7 @@ def _fork(
             def joined() -> Any:
                 group, device = _join(number, spare, world, backend, seconds, meeting)
                 beat = functools.partial(say, {"beat": True})
+                beat()  # CUDA and NCCL take seconds to start: work has its own
                 member = Member(number - spare, world, group, device, beat)
                 return work(member) if member.rank >= 0 else None
 
