@@ -88,9 +88,15 @@ def _is_attention(run: Run) -> bool:
     return names <= set(run.inputs) and run.inputs["q"].dim() == 4 and "o" in run.reference
 
 
+def _least_head_dim(exercise: Exercise, run: Run) -> int:
+    """The smallest D of the exercise's cases: some take none below 64."""
+    return min(case.sizes(run.tiles).get("D", 16) for case in exercise.cases)
+
+
 def _call(exercise: Exercise, run: Run, side: int) -> tuple[Case, dict[str, Any], Tensor] | None:
     """A case of one head whose V is one-hot, its inputs, and its right attention matrix."""
-    sizes = {"B": 1, "H": 1, "N_q": side, "N_k": side, "D": 16 if side <= 16 else 32}
+    D = max(16 if side <= 16 else 32, _least_head_dim(exercise, run))
+    sizes = {"B": 1, "H": 1, "N_q": side, "N_k": side, "D": D}
     if "H_kv" in run.result.sizes:
         sizes["H_kv"] = 1
     if run.result.sizes.get("causal"):
