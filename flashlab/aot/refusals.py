@@ -39,6 +39,11 @@ CAUSES = (
         "tl function",
     ),
     (
+        r"warpgroup_mma_accumulator",
+        "a product that warpgroup_mma started is used, or goes round a loop, before "
+        "warpgroup_mma_wait has returned it: name it in deps and use what comes back",
+    ),
+    (
         r"Loop-carried variable (\w+) has initial type (.+) but is re-assigned to (.+) in loop",
         "{1} starts the loop as {2} and leaves an iteration as {3}: start it with the type "
         "and shape that the loop gives it",

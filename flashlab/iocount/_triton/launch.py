@@ -110,7 +110,8 @@ class Launcher:
     def _run_gluon(self, kernel: Any, bound: dict[str, Any], grid: tuple[int, int, int]) -> None:
         failure = None
         try:
-            gluon.run(self.rec, kernel, bound, grid, programs(grid, self.order))
+            order = programs(grid, self.order)
+            gluon.run(self.rec, kernel, bound, grid, order, turn=self.order != "forward")
         except KernelError as error:
             failure = error.with_traceback(None)
         except Exception as error:

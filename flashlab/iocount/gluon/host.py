@@ -100,6 +100,7 @@ class Descriptor:
         self.block_shape = [*given.block_shape]
         self.size = int(np.prod(self.block_shape))
         self.block_type = Block(self.block_shape, tensor.item)
+        self.nbytes_per_cta = self.block_type.nbytes
 
     def _box(self, coord: Any) -> tuple[np.ndarray, np.ndarray]:
         if len(coord) != len(self.shape):

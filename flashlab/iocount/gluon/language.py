@@ -6,18 +6,20 @@ from typing import Any
 
 import numpy as np
 import triton.experimental.gluon.language as gl
+from triton.experimental.gluon.language.nvidia import hopper
 
 from flashlab.iocount._triton.language import StaticAssertion
-from flashlab.iocount.gluon.shared import Barrier, Barriers, Machine
-from flashlab.iocount.gluon.tile import Int, Tile, apply
+from flashlab.iocount.gluon.shared import Machine
+from flashlab.iocount.gluon.tile import Int, Tile, apply, strange
 
 LAYOUTS = (
     "AutoLayout BlockedLayout CoalescedLayout DistributedLinearLayout DotOperandLayout "
     "NVMMADistributedLayout NVMMASharedLayout PaddedSharedLayout SharedLinearLayout SliceLayout "
     "SwizzledSharedLayout MBarrierLayout"
 ).split()
-FUNCTIONS = "exp exp2 log log2 sqrt".split()
+FUNCTIONS = "exp exp2 log log2 sqrt floor ceil sin cos".split()
 DTYPES = "float16 bfloat16 float32 int1 int32 int64".split()
+HINTS = "assume multiple_of max_contiguous max_constancy static_print device_print".split()
 
 
 class Layout:
@@ -82,7 +84,10 @@ def names(machine: Machine) -> dict[str, Any]:
     language |= {name: getattr(gl, name) for name in DTYPES}
     language |= {name: _unary(getattr(np, name)) for name in FUNCTIONS}
     language |= {
-        "abs": _unary(np.abs),
+        "abs": _unary(np.abs), "rsqrt": _unary(lambda x: 1 / np.sqrt(x)),
+        "fma": lambda x, y, z: x * y + z, "permute": lambda x, *order: x.permute(*order),
+        "reshape": lambda x, *shape: x.reshape(*shape),
+        **{name: (lambda x=None, *rest, **how: x) for name in HINTS},
         "max": _reduce(np.fmax.reduce), "min": _reduce(np.fmin.reduce),
         "sum": _reduce(np.add.reduce),
         "maximum": _choose(np.fmax), "minimum": _choose(np.fmin),
@@ -109,59 +114,84 @@ def _laid(x: Any, layout: Any) -> Any:
 
 
 def _hopper(machine: Machine) -> dict[str, Any]:
-    def allocate(dtype: Any, shape: Any, layout: Any = None) -> Any:
-        if dtype.name != "int64":
-            return machine.allocate(dtype, [int(n) for n in shape])
-        return Barrier() if len(shape) == 1 and shape[0] == 1 else Barriers(shape[0])
+    def allocate(element_ty: Any, shape: Any, layout: Any = None, value: Any = None) -> Any:
+        if element_ty.name == "int64":
+            return machine.barriers(shape)
+        buffer = machine.allocate(element_ty, [int(n) for n in shape])
+        if value is not None:
+            buffer.store(value)
+        return buffer
 
     def mma(a, b, acc, *, use_acc=True, precision=None, max_num_imprecise_acc=None,
             is_async=False):  # fmt: skip
         return machine.product(a, b, acc, use_acc, is_async)
 
-    def mma_wait(num_outstanding: int = 0, deps: Any = ()) -> Any:
+    def mma_wait(num_outstanding: int = 0, deps: Any = None) -> Any:
+        if deps is None:
+            raise ValueError("warpgroup_mma_wait deps must be given")
         return machine.product_wait(num_outstanding, deps)
 
-    def specialize(parts: Any, warps: Any, registers: Any) -> None:
-        if len(warps) != len(parts) - 1 or len(registers) != len(parts) - 1:
+    def specialize(functions_and_args, worker_num_warps, worker_num_regs=None) -> Any:
+        workers = len(functions_and_args) - 1
+        if {len(worker_num_warps), len(worker_num_regs or worker_num_warps)} != {workers}:
             raise TypeError("warp_specialize: warps and registers are those of all parts but one")
-        machine.specialize(parts)
+        return machine.specialize(functions_and_args)
 
     tma, mbarrier = _tma(machine), _mbarrier(machine)
     return {
-        "tma": tma, "tma_add": tma.async_atomic_add, "mbarrier": mbarrier,
-        **vars(tma), **vars(mbarrier),
+        "tma": Known(hopper.tma, tma), "tma_add": tma["async_atomic_add"], **tma,
+        "mbarrier": Known(hopper.mbarrier, mbarrier), **mbarrier,
         "allocate_shared_memory": allocate, "warp_specialize": specialize,
         "fence_async_shared": lambda *a, **k: machine.fence(),
         "warpgroup_mma": mma, "warpgroup_mma_wait": mma_wait,
     }  # fmt: skip
 
 
-def _tma(machine: Machine) -> SimpleNamespace:
-    def load(desc, coord, barrier, result, pred=True, **how: Any) -> None:
-        machine.load(desc, coord, barrier, result, pred)
+def _tma(machine: Machine) -> dict[str, Any]:
+    def load(tensor_desc, coord, barrier, result, pred=True, **how: Any) -> None:
+        machine.load(tensor_desc, coord, barrier, result, pred)
 
-    return SimpleNamespace(
-        async_load=load,
-        async_copy_global_to_shared=load,
-        async_store=machine.store,
-        async_copy_shared_to_global=machine.store,
-        async_atomic_add=lambda desc, coord, src: machine.store(desc, coord, src, add=True),
-        store_wait=lambda pendings=0, **how: machine.store_wait(pendings),
-    )
+    def store(tensor_desc, coord, src, **how: Any) -> None:
+        machine.store(tensor_desc, coord, src)
+
+    return {
+        "async_load": load,
+        "async_copy_global_to_shared": load,
+        "async_store": store,
+        "async_copy_shared_to_global": store,
+        "async_atomic_add": lambda desc, coord, src: machine.store(desc, coord, src, add=True),
+        "store_wait": lambda pendings, **how: machine.store_wait(pendings),
+    }
 
 
-def _mbarrier(machine: Machine) -> SimpleNamespace:
-    def arrive(barrier, *, count=1, pred=True) -> Any:
-        return machine.arrive(barrier, count) if pred else None
+def _mbarrier(machine: Machine) -> dict[str, Any]:
+    def arrive(mbarrier, *, count=1, pred=True) -> Any:
+        return machine.arrive(mbarrier, count) if pred else None
 
-    def expect(barrier, nbytes, pred=True) -> Any:
-        return machine.arrive(barrier, 1, nbytes) if pred else None
+    def expect(mbarrier, bytes_per_cta=None, pred=True, *, bytes=None) -> Any:
+        nbytes = bytes if bytes_per_cta is None else bytes_per_cta  # Triton 3.6 calls it bytes
+        return machine.arrive(mbarrier, 1, nbytes) if pred else None
 
-    return SimpleNamespace(
-        MBarrierLayout=Layout,
-        init=lambda barrier, count: barrier.init(count),
-        expect=expect,
-        wait=lambda barrier, phase, pred=True, deps=(): machine.wait(barrier, phase),
-        arrive=arrive,
-        invalidate=lambda barrier: None,
-    )
+    def wait(mbarrier, phase, pred=True, deps=()) -> Any:
+        return machine.wait(mbarrier, phase) if pred else None
+
+    return {
+        "MBarrierLayout": Layout,
+        "allocate_mbarrier": lambda batch=None: machine.barriers([batch, 1] if batch else [1]),
+        "init": lambda mbarrier, count: mbarrier.init(count),
+        "expect": expect,
+        "wait": wait,
+        "arrive": arrive,
+        "invalidate": lambda mbarrier: mbarrier.init(0),
+    }
+
+
+class Known(SimpleNamespace):
+    """A module's names that are known here; of its others it says that they are not."""
+
+    def __init__(self, module: Any, known: dict[str, Any]) -> None:
+        super().__init__(**known)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        raise strange(self._module, name)

@@ -9,27 +9,26 @@ from typing import Any
 import triton
 import triton.experimental.gluon.language as gl
 
-from flashlab.iocount.errors import KernelError
 from flashlab.iocount.gluon.host import bind
 from flashlab.iocount.gluon.language import names
 from flashlab.iocount.gluon.roles import Role, calling
 from flashlab.iocount.gluon.shared import Machine
+from flashlab.iocount.gluon.tile import Unknown
 from flashlab.iocount.recorder import Recorder
 
 GLUON = "triton.experimental.gluon.language"
 CALL, CODE = "__flashlab_call__", "_flashlab_gluon_code"
 
 
-class Unknown(KernelError):
-    """A name of Gluon's that is not known here: nothing can be said of the kernel's numbers."""
+def run(
+    rec: Recorder, kernel: Any, bound: dict, grid: tuple, programs: Iterable[tuple], turn: bool
+) -> None:
+    """Run every program of a launch; ``bound`` are the arguments by name.
 
-    kind = "unknown"
-
-
-def run(rec: Recorder, kernel: Any, bound: dict, grid: tuple, programs: Iterable[tuple]) -> None:
-    """Run every program of a launch; ``bound`` are the arguments by name."""
+    ``turn``: roles go on by another habit than in the programs of a run without it.
+    """
     values = bind(rec, bound)
-    machine = Machine(rec, grid)
+    machine = Machine(rec, grid, 2 * turn)
     twin = Twins(rec, names(machine)).function(kernel)
     for pid in programs:
         rec.start_program(pid)
@@ -112,6 +111,8 @@ class Twins:
         if owner.startswith(("triton.", "flashlab.iocount._triton.")) and callable(value):
             title = getattr(value, "__name__", name)
             return self.known.get(title) or _unknown(title)
+        if hasattr(value, "__triton_aggregate__"):
+            return _unknown(name)
         return value
 
     def _module(self, module: ModuleType) -> Any:

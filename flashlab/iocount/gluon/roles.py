@@ -5,9 +5,10 @@ from types import GeneratorType
 from typing import Any
 
 from flashlab.iocount.errors import KernelError
+from flashlab.iocount.gluon.order import Clock
 from flashlab.iocount.recorder import Recorder
 
-Wait = tuple[Callable[[], bool] | None, str]  # until when (None: in turn), and in words
+Wait = tuple[Callable[[], bool] | None, Callable[[], str]]  # until when (None: in turn); in words
 Steps = Generator[Wait, None, Any]
 
 
@@ -24,8 +25,11 @@ class Role:
         self.name, self.function, self.args, self.named = name, function, args, named
         self.steps: Steps | None = None
         self.ready: Callable[[], bool] | None = None  # what it waits for
-        self.waits, self.where = "", ("?", 0)
-        self.ended = False
+        self.waits: Callable[[], str] = str
+        self.where = ("?", 0)
+        self.clock = Clock()  # what it knows to be done
+        self.clock.tick(self)
+        self.ended, self.result = False, None
         self.products: list[Any] = []  # started and not waited for, oldest first
         self.stores: list[Any] = []  # TMA stores under way, oldest first
 
@@ -34,12 +38,11 @@ class Role:
         if self.steps is None:
             found = self.function(*self.args, **self.named)
             self.steps = found if isinstance(found, GeneratorType) else iter(())
-        wait = next(self.steps, None)
-        if wait is None:
-            self.ended = True
-        else:
-            self.ready, self.waits = wait
+        try:
+            self.ready, self.waits = next(self.steps)
             self.where = innermost(rec, self.steps)
+        except StopIteration as end:
+            self.ended, self.result = True, end.value
 
 
 def innermost(rec: Recorder, steps: Any) -> tuple[str, int]:
@@ -85,7 +88,7 @@ class Roles:
         return min(able, key=lambda r: step * (roles.index(r) - at) % len(roles) or len(roles))
 
     def _deadlock(self, left: list[Role]) -> KernelError:
-        said = "; ".join(f"{r.name} {r.waits} on line {r.where[1]}" for r in left)
+        said = "; ".join(f"{r.name} {r.waits()} on line {r.where[1]}" for r in left)
         hint = "What they wait for never comes: on a GPU the kernel hangs"
         return self.rec.error(Deadlock, f"everybody waits: {said}", hint, left[0].where)
 

@@ -9,9 +9,24 @@ import numpy as np
 import triton.experimental.gluon.language as gl
 
 from flashlab.iocount._triton.repairs import to_bf16
+from flashlab.iocount.errors import KernelError
 
 NUMPY = {"fp16": np.float32, "bf16": np.float32, "fp32": np.float32, "int32": np.int32,
          "int64": np.int64, "int1": np.bool_}  # fmt: skip
+
+
+class Unknown(KernelError):
+    """A name of Gluon's that is not known here: nothing can be said of the kernel's numbers."""
+
+    kind = "unknown"
+
+
+def strange(owner: Any, name: str) -> Exception:
+    """What to raise for an attribute: Gluon may know it, though this does not."""
+    if hasattr(owner, name) and not name.startswith("__"):
+        title = getattr(owner, "__name__", "gl").rpartition(".")[2]
+        return Unknown(f"{title}.{name} is not known here, where kernels run without a GPU")
+    return AttributeError(f"{owner} has no attribute {name!r}")
 
 
 class Int(int):
@@ -31,6 +46,9 @@ class Int(int):
 
     def to(self, dtype: Any) -> "Int":
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        raise strange(gl.tensor, name)
 
 
 def _divided(a: int, b: int) -> Any:
@@ -67,6 +85,9 @@ class Tile:
         self.data = np.asarray(data, NUMPY[dtype.name])
         self.dtype, self.layout = dtype, layout
 
+    def __getattr__(self, name: str) -> Any:
+        raise strange(gl.tensor, name)
+
     @property
     def shape(self) -> list[int]:
         return list(self.data.shape)
@@ -82,6 +103,10 @@ class Tile:
     def reshape(self, *shape: Any) -> "Tile":
         shape = shape[0] if isinstance(shape[0], list | tuple) else shape
         return Tile(self.data.reshape(shape), self.dtype)
+
+    def permute(self, *order: Any) -> "Tile":
+        order = order[0] if isinstance(order[0], list | tuple) else order
+        return Tile(self.data.transpose(order), self.dtype)
 
     def __getitem__(self, key: Any) -> "Tile":
         return Tile(self.data[key], self.dtype, self.layout)
@@ -135,8 +160,21 @@ def _install(name: str, function: Callable) -> None:
     setattr(Tile, f"__r{name}__", lambda a, b: apply(function, b, a))
 
 
-for _name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor"):
+for _name in "add sub mul truediv and_ or_ xor lshift rshift".split():
     _install(_name.strip("_"), getattr(operator, _name))
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Integers divide towards zero, as C does."""
+    return np.trunc(np.true_divide(a, b)).astype(np.result_type(a, b))
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a - b * _quotient(a, b)
+
+
+_install("floordiv", _quotient)
+_install("mod", _remainder)
 
 
 def _applied(a: Tile, function: Callable, b: Any) -> Any:
@@ -156,5 +194,8 @@ class Pointer:
 
     def __add__(self, other: Any) -> "Pointer":
         return Pointer(self.argument, self.offset + other)
+
+    def __sub__(self, other: Any) -> "Pointer":
+        return self + (-other)
 
     __radd__ = __add__
