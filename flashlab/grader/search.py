@@ -176,6 +176,10 @@ class Search:
         every = matched == len(self.failing) > 1 and not self.late
         if every and by_output and len(found) == len(edits) == 1:
             confidence = CERTAIN
+        elif matched < len(self.failing) or (
+            not by_output and self.text and self._unlike(edits) == 2
+        ):
+            confidence = POSSIBLE  # not all of it, or the message alone of a text unlike it
         elif len(found) < 3 and (len(self.failing) > 1 or self._consistent(edits)):
             confidence = LIKELY
         else:
