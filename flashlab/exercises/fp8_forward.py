@@ -125,7 +125,7 @@ RAGGED = (
         "ragged",
         lambda t: _sizes(1, 1, 70, 100, 32, blocks="apart"),
         "Blocks of 32 rows: the last of q8 has 6, the last of k8 and v8 has 4.",
-        pairs=(0, 1),
+        pairs=(0, 2),
         **E4M3,
     ),
     Case(

@@ -1,9 +1,7 @@
-"""What learners write instead of ``solutions/fp8_forward.py``. Floor: course."""
+"""Mistakes of the weights and their product with V. Floor: course."""
 
 from flashlab.exercise import Mistake
 
-_DOT = "s = tl.dot(q8, tl.trans(k8))  # e4m3 times e4m3, summed in fp32"
-_SCALED = "s = s * (q_scale * (k_scale * sm_scale * LOG2E))[:, None]"
 _M_NEW = "m_new = tl.maximum(m_log2, tl.max(s, 1))"
 _M_SAFE = 'm_safe = tl.where(m_new == float("-inf"), 0.0, m_new)'
 _ALPHA = "alpha = tl.exp2(m_log2 - m_safe)"
@@ -12,94 +10,8 @@ _L = "l_i = alpha * l_i + tl.sum(p, 1)"
 _PV = "pv = tl.dot(p.to(v8.dtype), v8)"
 _ACC = "acc = alpha[:, None] * acc + v_scale * pv"
 _M = "m_log2 = m_new"
-_L_SAFE = "l_safe = tl.where(l_i == 0.0, 1.0, l_i)"
-_O = "o = acc * (1.0 / l_safe)[:, None]"
-_LSE = "lse = (m_log2 + tl.log2(l_safe) - P_SHIFT) / LOG2E"
 
-_SCORES = (
-    Mistake(
-        "no-scale-of-q",
-        _SCALED,
-        "s = s * (k_scale * sm_scale * LOG2E)",
-        "one-tile",
-        "wrong",
-        "The scale of q8 is never multiplied in.",
-    ),
-    Mistake(
-        "no-scale-of-k",
-        _SCALED,
-        "s = s * (q_scale * (sm_scale * LOG2E))[:, None]",
-        "one-tile",
-        "wrong",
-        "The scale of k8 is never multiplied in.",
-    ),
-    Mistake(
-        "no-scale-of-either",
-        _SCALED,
-        "s = s * (sm_scale * LOG2E)",
-        "one-tile",
-        "wrong",
-        "The scores are products of FP8 numbers: the scales of q8 and k8 are both missing.",
-    ),
-    Mistake(
-        "scales-divide",
-        _SCALED,
-        "s = s * (sm_scale * LOG2E) / (q_scale * k_scale)[:, None]",
-        "one-tile",
-        "wrong",
-        "The scores are divided by the scales: x is x8 times its scale.",
-    ),
-    Mistake(
-        "scale-of-q-along-keys",
-        _SCALED,
-        "s = s * (tl.max(q_scale, 0) * (k_scale * sm_scale * LOG2E))",
-        "scales-apart",
-        "wrong",
-        "One scale of q8 is taken for all rows of a tile: each row has that of its block.",
-    ),
-    Mistake(
-        "no-sm-scale",
-        _SCALED,
-        "s = s * (q_scale * (k_scale * LOG2E))[:, None]",
-        "one-tile",
-        "wrong",
-        "sm_scale is never multiplied in.",
-    ),
-    Mistake(
-        "exp2-without-log2e",
-        _SCALED,
-        "s = s * (q_scale * (k_scale * sm_scale))[:, None]",
-        "one-tile",
-        "wrong",
-        "exp2 is used for exp without a factor of log2(e): the softmax is too flat.",
-    ),
-    Mistake(
-        "first-scale-of-k",
-        "k_scale = tl.load(k_scales + start_n // block_rows * stride_ksn)",
-        "k_scale = tl.load(k_scales + 0 * start_n)",
-        "scales-apart",
-        "wrong",
-        "The scale of the first block of k8 is taken for all of them.",
-    ),
-    Mistake(
-        "scale-by-tile",
-        "k_scale = tl.load(k_scales + start_n // block_rows * stride_ksn)",
-        "k_scale = tl.load(k_scales + start_n // BLOCK_N * stride_ksn)",
-        "four-tiles",
-        "oob",
-        "Scales of k8 are counted by tiles: a block has block_rows rows, not BLOCK_N.",
-    ),
-    Mistake(
-        "k-not-transposed",
-        _DOT,
-        "s = tl.dot(q8, tl.reshape(k8, [BLOCK_D, BLOCK_N]))",
-        "one-tile",
-        "wrong",
-        "k8 is reshaped instead of transposed: its numbers end in other places.",
-    ),
-)
-
-_WEIGHTS = (
+WEIGHTS = (
     Mistake(
         "no-maximum",
         _M_NEW,
@@ -149,6 +61,22 @@ _WEIGHTS = (
         "p is divided by 2^8 instead of multiplied: most weights fall below what e4m3 holds.",
     ),
     Mistake(
+        "shift-in-lse-alone",
+        _P,
+        "p = tl.exp2(s - m_safe[:, None])",
+        "one-tile",
+        "wrong",
+        "p is not multiplied by 2^8, but lse takes P_SHIFT out: both or neither.",
+    ),
+    Mistake(
+        "shift-as-a-factor",
+        _P,
+        "p = tl.exp2(s - m_safe[:, None]) * P_SHIFT",
+        "one-tile",
+        "wrong",
+        "p is multiplied by P_SHIFT itself, 8: it is an exponent, add it inside exp2.",
+    ),
+    Mistake(
         "shifted-beyond-448",
         _P,
         "p = tl.exp2(s - (m_safe - P_SHIFT - 3.0)[:, None])",
@@ -170,7 +98,7 @@ _WEIGHTS = (
     ),
 )
 
-_PRODUCT = (
+PRODUCT = (
     Mistake(
         "bf16-weights",
         _PV,
@@ -269,75 +197,3 @@ _PRODUCT = (
         "m_log2 is never replaced by m_new.",
     ),
 )
-
-_FINISH = (
-    Mistake(
-        "never-divided",
-        _O,
-        "o = acc",
-        "one-tile",
-        "wrong",
-        "acc is never divided by l_i.",
-    ),
-    Mistake(
-        "shift-taken-out-twice",
-        _O,
-        "o = acc * (1.0 / l_safe)[:, None] * 2.0**-8",
-        "one-tile",
-        "wrong",
-        "o is divided by 2^8 once more: the factor is in acc and in l_i, and goes by itself.",
-    ),
-    Mistake(
-        "lse-with-the-shift",
-        _LSE,
-        "lse = (m_log2 + tl.log2(l_safe)) / LOG2E",
-        "one-tile",
-        "wrong",
-        "lse still holds the factor 2^8 of the weights: subtract P_SHIFT from log2(l).",
-    ),
-    Mistake(
-        "lse-in-base-2",
-        _LSE,
-        "lse = m_log2 + tl.log2(l_safe) - P_SHIFT",
-        "one-tile",
-        "wrong",
-        "lse is in base 2: divide by log2(e) to get nats.",
-    ),
-    Mistake(
-        "no-key-unguarded",
-        _L_SAFE,
-        "l_safe = l_i",
-        "causal-no-key",
-        "nan",
-        "A row without a key divides 0 by 0, which is NaN: divide by 1 there.",
-    ),
-)
-
-_GIVEN = (
-    Mistake(
-        "mask-top-left",
-        "visible = visible & (offs_n[None, :] <= offs_m[:, None] + shift)",
-        "visible = visible & (offs_n[None, :] <= offs_m[:, None])",
-        "causal-more-keys",
-        "wrong",
-        "The causal mask is aligned at the first key: with N_k != N_q it is aligned at the last.",
-    ),
-    Mistake(
-        "heads-interleaved",
-        "h_kv = h // (H // H_kv)",
-        "h_kv = h % H_kv",
-        "grouped-heads",
-        "wrong",
-        "Query head h reads key head h % H_kv: neighbours share one, h // (H / H_kv).",
-    ),
-    Mistake(
-        "scales-of-the-query-head",
-        "k_scales = k_scale_ptr + b * stride_ksb + h_kv * stride_ksh",
-        "k_scales = k_scale_ptr + b * stride_ksb + h * stride_ksh",
-        "grouped-heads",
-        "oob",
-        "Scales of k8 are read for the query head: k8 has H_kv heads.",
-    ),
-)
-
-MISTAKES = _SCORES + _WEIGHTS + _PRODUCT + _FINISH + _GIVEN
