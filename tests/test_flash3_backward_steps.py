@@ -83,6 +83,11 @@ def test_what_chapter_08_says_of_the_steps_is_in_the_record() -> None:
     assert all(abs(gain - 1) < 0.025 for gain in of(6, ("D 128, full", "D 128, causal")))
     assert "55 to 65 % of the time" in text["takeaway"]
     assert all(0.54 < 1 / gain < 0.655 for gain in of(3))
+    assert "1.7 to 1.9 TB/s" in text["backward-added-explain"]
+    (row,) = [row for row in record["rows"] if row["cell"] == "D 128 full   N 16384"]
+    for name, keys in zip((*names[:3], "ours"), (64, 64, 128, 128), strict=True):
+        added = 4 * row["H"] * row["N"] // keys * row["N"] * row["D"] / row["ms"][name] / 1e9
+        assert 1.65 < added < 1.95, name
     before, together, brought = (record["spill_bytes"][name] for name in names[2:5])
     for cell in every:
         cell = cell.replace(",", "")
