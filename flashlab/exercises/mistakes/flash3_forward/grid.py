@@ -44,7 +44,7 @@ GRID = (
         _FREE,
         _FREE.replace("(t & 1) ^ 1", "1"),
         "more-tiles-than-programs",
-        "race",
+        "timeout",
         "The producer always waits at next_empty for parity 1: right for the first tile alone.",
     ),
     Mistake(

@@ -49,7 +49,7 @@ OVERLAP = (
         _RESCALE.split("\n", 1)[1]
         + _PV.replace("\n", "\n    acc = times(acc, alpha)\n", 1),
         "three-blocks",
-        "compile",
+        "race",
         "acc is rescaled after P V was started: until warpgroup_mma_wait returns it, it is a "
         "product under way.",
     ),
