@@ -192,6 +192,8 @@ def test_what_the_text_says_of_the_published_schedule_is_in_the_record():
     assert "it costs 2 to 3 %" in text
     assert all(0.965 < grown(held, moved, *c) < 0.985 for c in long if c[0] == 128)
     assert "from 1 % slower to 3 % faster" in text
+    # The model has overlap before products in turn; so has the card
+    assert grown("overlap, no turns", "3 two consumers", 128, False, 16384) > 1.04
     turns = [grown(held, "overlap, no turns", *cell) for cell in timed]
     assert 0.985 < min(turns) < 1 and 1.02 < max(turns) < 1.035
 

