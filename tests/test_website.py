@@ -92,9 +92,11 @@ def test_a_version_that_was_not_timed_is_left_blank():
         {"cell": "a", "work": 2e9, "digits": 1, "unit": "TFLOP/s", "ms": {"ours": 1.0}},
         {"cell": "b", "work": 2e9, "digits": 1, "unit": "TFLOP/s", "ms": {"peer": math.nan}},
     ]
-    assert evidence._rates(rows).splitlines()[2:] == [
-        "| a | 2.0 |  | TFLOP/s |",
-        "| b |  |  | TFLOP/s |",
+    assert evidence._rates(rows).splitlines() == [
+        "| TFLOP/s | ours | peer |",
+        "|---|---:|---:|",
+        "| a | 2.0 |  |",
+        "| b |  |  |",
     ]
 
 
@@ -132,6 +134,17 @@ def test_reference_pages_speak_to_readers(written):
     for path in (written / "api").glob("*.md"):
         assert "Floor:" not in path.read_text()
     assert "### `check_" not in (written / "api" / "reference.md").read_text()
+
+
+def test_a_signature_with_a_class_in_it_reads_as_it_was_written():
+    from flashlab.website.conf import conf
+
+    shown = "(name: str, values: ~collections.abc.Sequence[~typing.Any], words=<class 'str'>)"
+    assert conf.readable(None, "class", "C", None, None, shown, None) == (
+        "(name: str, values: Sequence[Any], words=str)",
+        None,
+    )
+    assert conf.readable(None, "class", "C", None, None, "(name: str)", None) is None
 
 
 def test_a_folder_that_is_gone_is_not_in_a_page():

@@ -113,7 +113,7 @@ def _together(rows: Rows) -> list[Rows]:
 
 
 def _rates(rows: Rows) -> str:
-    """Rates of all versions where the work is known, else milliseconds."""
+    """Rates where the work is known, else milliseconds; the corner says the unit."""
     versions = list(dict.fromkeys(name for row in rows for name in row["ms"]))
     body = []
     for row in rows:
@@ -126,8 +126,9 @@ def _rates(rows: Rows) -> str:
                 cells.append(f"{row['work'] / ms / 1e9:.{row['digits']}f}")
             else:
                 cells.append(f"{ms:.3f}")
-        body.append([*cells, row.get("unit", "ms")])
-    return table(["", *versions, "unit"], body)
+        body.append(cells)
+    units = dict.fromkeys(row.get("unit", "ms") for row in rows)
+    return table([", ".join(units), *versions], body)
 
 
 def _cell(row: Mapping[str, Any]) -> str:

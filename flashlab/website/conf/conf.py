@@ -1,5 +1,7 @@
 """Sphinx's settings for the site; ``flashlab.website.render`` passes this folder."""
 
+import re
+
 from flashlab import __version__
 
 project = "flashlab"
@@ -48,3 +50,16 @@ html_context = {"default_mode": "auto"}  # light or dark as the reader's system 
 templates_path = []
 exclude_patterns = []
 pygments_style = "a11y-high-contrast-light"
+
+
+def readable(_app, _what, _name, _object, _options, signature, returned):
+    """Sphinx cannot parse a class as a default, and then shows its marks for short names."""
+    if not signature or "<class" not in signature:
+        return None
+    named = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", signature)
+    return re.sub(r"~(?:\w+\.)*", "", named), returned
+
+
+def setup(app):
+    """What Sphinx calls."""
+    app.connect("autodoc-process-signature", readable)
