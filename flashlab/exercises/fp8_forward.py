@@ -21,7 +21,9 @@ def honest(inputs: Inputs) -> list[dict[str, torch.Tensor]]:
 def budget(sizes: Sizes, tiles: Tiles, itemsize: int) -> Mapping[str, tuple[int, int]]:
     """A byte an element of q8, k8, v8; a scale for each row of q8 and each tile of k8, v8."""
     B, H, N_q, N_k, D = (sizes[name] for name in ("B", "H", "N_q", "N_k", "D"))
-    block_m, block_n = tiles["BLOCK_M"], tiles["BLOCK_N"]
+    block_m, block_n, block_rows = tiles["BLOCK_M"], tiles["BLOCK_N"], sizes["block_rows"]
+    if block_rows < N_k and block_rows % block_n:
+        block_n = 32  # a tile has one scale of k8 and one of v8
     causal = sizes.get("causal", False)
     heads = B * H if N_q * N_k else 0
     met = keys_met(N_q, N_k, block_m, block_n, causal)
