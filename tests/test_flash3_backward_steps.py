@@ -88,6 +88,11 @@ def test_what_chapter_08_says_of_the_steps_is_in_the_record() -> None:
     for name, keys in zip((*names[:3], "ours"), (64, 64, 128, 128), strict=True):
         added = 4 * row["H"] * row["N"] // keys * row["N"] * row["D"] / row["ms"][name] / 1e9
         assert 1.65 < added < 1.95, name
+    since = record["since"]
+    assert record["spill_bytes"][names[4]]["D 128 causal"] == since["spill_bytes_before"] == 248
+    assert "spills 24 bytes" in text["backward-under-explain"] and since["spill_bytes_after"] == 24
+    assert "568 in place of 567 TFLOP/s" in text["backward-under-explain"]
+    assert (since["tflops_after"]["16384"], since["tflops_before"]["16384"]) == (568, 567)
     before, together, brought = (record["spill_bytes"][name] for name in names[2:5])
     for cell in every:
         cell = cell.replace(",", "")
