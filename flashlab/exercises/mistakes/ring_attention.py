@@ -94,6 +94,14 @@ _RING = (
         "kv stays my own block: what arrived is waited for, but not used.",
     ),
     Mistake(
+        "passed-on-once-more",
+        _NEXT_FORWARD,
+        "            travelling = pass_on(kv, group)\n",
+        "two-ranks",
+        "race",
+        "The last round passes its block on too, and nobody waits for that message.",
+    ),
+    Mistake(
         "next-from-the-start",
         _NEXT_FORWARD,
         _NEXT_FORWARD.replace("pass_on(kv,", "pass_on(torch.stack((k, v)),"),
