@@ -26,7 +26,7 @@ FACTS = {
 MEANINGS = {
     "unfilled": "a step still holds its alarm, or nothing at all; nothing was marked",
     "contract": "name, arguments or results are not what the exercise agreed on",
-    "forbidden": "it does with a ready-made call what you should write yourself",
+    "forbidden": "it calls what is ready-made, or reaches for what no kernel needs",
     "compile": "the kernel is refused before any number is computed",
     "oob": "out of bounds: a lane reads or writes beyond its tensor",
     "race": "the result depends on the order in which programs, or the roles of one, run",

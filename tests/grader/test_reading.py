@@ -180,3 +180,32 @@ def test_ways_out_are_seen(line: str) -> None:
 
     assert problem.status == "forbidden"
     assert problem.line == 1 + line.count("\n")
+
+
+SELF_TEST = "if __name__ == '__main__':\n    import sys\n    print(sys.argv)\n"
+
+
+def test_a_self_test_at_the_end_may_use_what_it_likes() -> None:
+    assert escapes.escape(ast.parse("def f(x):\n    return x\n" + SELF_TEST)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__name__ = '__main__'\n" + SELF_TEST,
+        "__name__: str = '__main__'\n" + SELF_TEST,
+        "from math import pi as __name__\n" + SELF_TEST,
+        "for __name__ in ['__main__']:\n    pass\n" + SELF_TEST,
+        "def f():\n    global __name__\n" + SELF_TEST,
+        "def __name__(): ...\n" + SELF_TEST,
+        "match '__main__':\n    case __name__:\n        pass\n" + SELF_TEST,
+        "[__name__ := '__main__']\n" + SELF_TEST,
+        "x.__name__ = '__main__'\n" + SELF_TEST,
+        SELF_TEST.replace("==", "!="),
+        SELF_TEST.replace("'__main__'", "'__main__' or True"),
+        SELF_TEST + "else:\n    import os\n",
+        "def f():\n" + SELF_TEST.replace("\n", "\n    ").replace("if", "    if", 1),
+    ],
+)
+def test_a_self_test_that_may_run_is_read(text: str) -> None:
+    assert escapes.escape(ast.parse(text)).status == "forbidden"
