@@ -169,12 +169,17 @@ def test_a_slow_rank_is_named_after_its_time_but_not_while_it_says_that_it_goes_
 def test_joining_and_working_have_the_time_each(monkeypatch):
     join = launch._join
 
+    def work(seconds=2):  # at work, not asleep: sleeping ranks are taken for stuck
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+
     def slowly(*args):
-        time.sleep(2)
+        work()
         return join(*args)
 
     monkeypatch.setattr(launch, "_join", slowly)
-    assert ring.run(2, lambda member: time.sleep(2) or member.rank, seconds=3.8) == [0, 1]
+    assert ring.run(2, lambda member: work() or member.rank, seconds=3.8) == [0, 1]
     with pytest.raises(ring.RankError, match="rank 1: KeyError: 'gone'"):
         ring.run(2, lambda member: {0: "here"}.get(member.rank) or {}["gone"], seconds=3.8)
 

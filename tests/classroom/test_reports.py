@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -149,7 +150,7 @@ def test_unsandboxed_stands_on_the_page_of_each_student() -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_names_of_any_kind_leave_the_pages_whole(tmp_path: Path, scheme: str) -> None:
     """Markup, escapes, a turned direction, no blank: shown as text; the page keeps its width."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import Playwright, sync_playwright
 
     SCREENSHOTS.mkdir(exist_ok=True)
     names = ["<script>document.title='x'</script>", "\x1b[31mred", "\u202egnihton", "a" * 200]
@@ -161,7 +162,8 @@ def test_names_of_any_kind_leave_the_pages_whole(tmp_path: Path, scheme: str) ->
         ),
         "feedback": report_feedback.feedback(one(names[3], wrong()), "c0" * 32),
     }
-    with sync_playwright() as playwright:
+
+    def look(playwright: Playwright) -> None:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=QUIET)
         for name, text in pages.items():
             (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
@@ -172,3 +174,10 @@ def test_names_of_any_kind_leave_the_pages_whole(tmp_path: Path, scheme: str) ->
             assert page.evaluate("document.documentElement.scrollWidth") <= 900
             assert not {"\x1b", "\u202e"} & set(page.content())
         browser.close()
+
+    def alone() -> None:
+        with sync_playwright() as playwright:
+            look(playwright)
+
+    with ThreadPoolExecutor(1) as thread:  # this one may have a browser already
+        thread.submit(alone).result()
