@@ -22,7 +22,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from flashlab import compiler
 from flashlab.worked.vector_add import vector_add_kernel
 
-pytestmark = pytest.mark.skipif(not compiler.here(), reason="compares with the compiled part: other sets run it")
+pytestmark = pytest.mark.skipif(
+    not compiler.here(), reason="compares with the compiled part: other sets run it"
+)
 F = np.float32
 ROOT = Path(__file__).parents[1]
 
