@@ -34,14 +34,14 @@ def scores(q, k, causal, sm_scale):
     return s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf) if causal else s
 
 
-def pass_on(block, group):
-    """Start sending a contiguous block to the next rank and receiving the one before me's."""
+def pass_on(block, group, way=1):
+    """Start sending a contiguous block to rank + way and receiving that of rank - way."""
     # 1. One message out, one in, neither waited for
-    ### BEGIN SOLUTION 1: send to rank + 1, receive from rank - 1; define arriving, requests
+    ### BEGIN SOLUTION 1: send to rank + way, receive from rank - way; define arriving, requests
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     arriving = torch.empty_like(block)
-    send = dist.P2POp(dist.isend, block, group=group, group_peer=(rank + 1) % world)
-    receive = dist.P2POp(dist.irecv, arriving, group=group, group_peer=(rank - 1) % world)
+    send = dist.P2POp(dist.isend, block, group=group, group_peer=(rank + way) % world)
+    receive = dist.P2POp(dist.irecv, arriving, group=group, group_peer=(rank - way) % world)
     requests = dist.batch_isend_irecv([send, receive])
     ### END SOLUTION
     return arriving, requests
@@ -107,7 +107,7 @@ class RingAttention(torch.autograd.Function):
             merge(o[:, :, rows], lse[:, :, rows], *part)
             ### END SOLUTION
         o = o.to(q.dtype)
-        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.save_for_backward(q, k, v, o, lse, kv)  # kv: of rank + 1; a block kept, a message less
         ctx.group, ctx.causal, ctx.zigzag, ctx.sm_scale = group, causal, zigzag, sm_scale
         ctx.mark_non_differentiable(lse)
         return o, lse
@@ -115,39 +115,34 @@ class RingAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, do, _):
-        q, k, v, o, lse = ctx.saved_tensors
+        q, k, v, o, lse, kv = ctx.saved_tensors
         group, causal, zigzag, sm_scale = ctx.group, ctx.causal, ctx.zigzag, ctx.sm_scale
         rank, world, n = dist.get_rank(group), dist.get_world_size(group), q.shape[2]
-        kv = torch.stack((k, v))
-        if world > 1:
-            travelling = pass_on(kv, group)
-        # Given: through my own block, whose gradient then sets out behind it
-        dq, *dkv = attend_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
-        dkv = torch.stack(dkv).to(kept_in(q, world))  # [2, B, H_kv, n, D]; of my block, for now
-        if world > 1:
-            gradients = pass_on(dkv, group)
-        dq = dq.to(kept_in(q, world))
+        # Given: what forward kept counts as arrived, with a gradient that nobody has added to
+        dq = torch.zeros_like(q, dtype=kept_in(q, world))
+        travelling, gradients = (kv, []), (torch.zeros_like(kv, dtype=dq.dtype), [])
         for step in range(1, world):
-            # 5. A round backward: the gradient of a block travels with it, one round behind
-            ### BEGIN SOLUTION 5: take kv; add to dq, and to the dkv that arrives; pass that on
+            # 5. A round backward, to the left: a block, and its gradient one round behind
+            ### BEGIN SOLUTION 5: take kv, dkv; add to dq, dkv; pass on both, at last dkv alone
             kv = arrived(travelling)
             if step + 1 < world:
-                travelling = pass_on(kv, group)
-            rows, keys = visible((rank - step) % world, rank, n, causal, zigzag)
+                travelling = pass_on(kv, group, -1)
+            rows, keys = visible((rank + step) % world, rank, n, causal, zigzag)
             mine = (x[:, :, rows] for x in (o, lse, do))
             dq_part, *dkv_part = attend_backward(
                 q[:, :, rows], *kv[:, :, :, keys], *mine, causal=False, sm_scale=sm_scale
             )
-            dkv = arrived(gradients)  # of this block, from the ranks before me
-            dkv[:, :, :, keys] += torch.stack(dkv_part)
-            home = step + 1 == world  # complete: the next rank is its owner
-            gradients = pass_on(dkv.to(q.dtype) if home else dkv, group)
             dq[:, :, rows] += dq_part
+            dkv = arrived(gradients)  # of this block, from the ranks after me
+            for total, part in zip(dkv, dkv_part, strict=True):
+                total[:, :, keys] += part
+            gradients = pass_on(dkv, group, -1)  # the last one goes home
             ### END SOLUTION
-        dq = dq.to(q.dtype)
-        if world > 1:
-            dkv = arrived(gradients)  # of my own block, from all ranks
-        return dq, *dkv.to(q.dtype), None, None, None, None
+        # Given: my own block, while its gradient from all other ranks comes home
+        own = attend_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
+        for share, others in zip(own, (dq, *arrived(gradients)), strict=True):
+            share += others  # rounded here alone
+        return *own, None, None, None, None
 
 
 def check_shards(q, k, v, zigzag):

@@ -7,6 +7,8 @@ import torch
 
 from flashlab import hardware, ring, sources
 from flashlab.bench import records
+from flashlab.holes import without_markers
+from flashlab.loading import load_module
 from flashlab.viz import ring_link, ring_player, ring_work
 
 
@@ -40,17 +42,38 @@ def test_blocks_move_as_messages_to_the_right_would_move_them():
 
     shown = [state.here for state in ring_player.rounds(3) if not state.backward]
     assert [list(owners) for owners in zip(*shown, strict=True)] == ring.run(3, walk)
+    back = [state.here for state in ring_player.rounds(3) if state.backward]
+    assert back == [shown[2], shown[1], shown[0]], "from the block that came last to the own one"
 
 
 def test_every_gradient_comes_home_with_a_share_from_each_rank():
     last = ring_player.rounds()[-1]
     assert last.here == (0, 1, 2, 3) and last.shares == (4, 4, 4, 4)
     for state in ring_player.rounds():
-        if state.backward and state.number < 4:
-            assert set(state.shares) == {state.number + 1}
+        if state.backward:
+            assert set(state.shares) == {state.number}
     facts = dict(ring_player.frame(last).facts)
-    assert facts["messages each has sent"] == str(3 + 3 + 4 - 3)  # blocks and gradients: 3 and 4
+    assert facts["messages each has sent"] == str(3 + 2 + 3)  # blocks, blocks back, gradients
     assert "comes home" in ring_player.frame(last).caption
+
+
+def test_the_player_sends_as_many_messages_as_the_solution():
+    solution = load_module(without_markers(sources.solution_text("ring_attention")), "ring.py")
+    passing, sent = solution.pass_on, []
+
+    def counted(*what):
+        sent.append(1)
+        return passing(*what)
+
+    def work(member):
+        solution.pass_on = counted
+        leaves = [torch.randn(1, 2, 4, 8, requires_grad=True) for _ in range(3)]
+        o, _ = solution.ring_attention(*leaves, member.group)
+        o.sum().backward()
+        return len(sent)
+
+    for world in (2, 3):
+        assert ring.run(world, work) == [ring_player.rounds(world)[-1].sent] * world
 
 
 @pytest.mark.parametrize("world", [2, 4, 8])
@@ -112,8 +135,8 @@ def test_measured_sentences_hold_for_the_record(capsys):
         ideal = row["ms"]["one GPU"] / 2
         assert row["share"]["ring"] == pytest.approx(ideal / row["ms"]["ring"])
         assert row["share"]["in order"] < 2 / 3 < row["share"]["ring"]
-    saved = [rows[N]["ms"]["no overlap"] - rows[N]["ms"]["ring"] for N in sorted(rows)]
-    assert saved[0] < 0 < min(saved[1:]) and -saved[0] < 0.03 * rows[8192]["ms"]["ring"]
+    for row in rows.values():  # "changes a few percent at most"
+        assert row["ms"]["no overlap"] / row["ms"]["ring"] == pytest.approx(1, abs=0.05)
     said = run(capsys, "own", "own-messages", "weak", records=records)
     assert said.count("of ideal") == 3 * len(rows) and said.count("overlap saves") == len(rows)
     longer = [rows[2 * N]["ms"]["ring"] / rows[N]["ms"]["one GPU"] for N in rows if 2 * N in rows]
@@ -129,10 +152,11 @@ def test_what_is_said_of_a_rank_without_messages(capsys):
     before, *_, after = list(row["ms"].values())[1:]
     (two,) = (r for r in ring_of_two["rows"] if r["N"] == 8192)
     messages = two["ms"]["ring"] - after
-    assert 0.5 * messages < before - after < messages, "it used to cost about as much"
+    assert messages > 0 and before - after == pytest.approx(0.5, abs=0.15), "half a millisecond"
     rates = {int(n): rate for n, rate in ring_of_two["link_gbs"].items()}
-    assert two["sent_bytes"] / 4 == pytest.approx(17e6, rel=0.02)
-    assert two["sent_bytes"] / rates[1 << 24] / 1e6 == pytest.approx(0.5, abs=0.06)
+    block = 2 * 4096 * 8 * 128 * 2
+    assert block == pytest.approx(17e6, rel=0.02) and two["sent_bytes"] in (2 * block, 4 * block)
+    assert 0.1 < block / rates[1 << 24] / 1e6 < 0.2, "more than a tenth of a millisecond"
     assert rates[1 << 20] / rates[1 << 24] == pytest.approx(0.1, abs=0.03)
     said = run(capsys, "rank", records=records, record=ring_of_two)
     assert said.count("at most") == len(shares) and f"{messages:.2f} ms more" in said

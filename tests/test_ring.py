@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 
 from flashlab import exercises, ring, sources, system
-from flashlab.bench import ring as bench
 from flashlab.bench import ring_rank
 from flashlab.exercises.ring_attention import make_inputs
 from flashlab.grader import guard
@@ -256,49 +255,23 @@ def test_messages_that_nobody_waits_for_are_counted_with_their_line():
     assert e.value.kind == "race" and "in the forward pass" in str(e.value)
 
 
-def test_the_bench_runs_on_gloo_and_divides_one_gpus_time(monkeypatch):
-    monkeypatch.setattr(bench, "H", 4)
-    monkeypatch.setattr(bench, "H_KV", 2)
-    monkeypatch.setattr(bench, "D", 16)
-    monkeypatch.setattr(bench, "LEAST_S", 0.001)
-    monkeypatch.setattr(bench, "ROUNDS", 2)
-    monkeypatch.setattr(bench, "MESSAGES", (1024,))
-    module = load_module(without_markers(sources.solution_text("ring_attention")), "ring.py")
-    found = bench.measure(2, module, (32,), "gloo", torch.float32)
-    (row,) = found["rows"]
-    assert set(row["ms"]) == {"one GPU", "ring", "no overlap", "in order"}
-    assert row["share"]["ring"] == pytest.approx(row["ms"]["one GPU"] / 2 / row["ms"]["ring"])
-    block = 2 * 2 * 16 * 16 * 4  # k and v: two heads, 16 rows, D 16, fp32
-    assert row["sent_bytes"] == 4 * block  # there twice; their gradients; those home
-    assert found["link_gbs"][1024] > 0 and found["facts"]["GPUs"] == "2"
-    assert "ring" in bench.line(row)
-    ranks = [{"one GPU": [4.0, 6.0, 8.0], "ring": [3.0, 9.0, 4.0]}] * 2
-    assert bench.row(32, 2, ranks)["share"]["ring"] == 3.0 / 4.0
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_what_forward_kept_is_not_sent_again_and_serves_twice(world):
+    def work(member):
+        requests = ring.Requests("")
+        leaves = [torch.randn(1, h, 6, 8).half().requires_grad_() for h in (4, 2, 2)]
+        o, _ = SOLUTION.ring_attention(*leaves, member.group, causal=True, zigzag=True)
+        forward = requests.bytes["send"]
+        first = torch.autograd.grad(o.sum(), leaves, retain_graph=True)
+        backward = requests.bytes["send"] - forward
+        again = torch.autograd.grad(o.sum(), leaves)
+        same = all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
+        return [forward, backward, same, requests.forgotten()]
 
-
-def test_the_bench_wants_two_gpus_and_on_one_times_a_rank_alone(monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert bench.main("ring_attention") == 1
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert bench.main("ring_attention", mine=True) == 1
-    assert capsys.readouterr().out.count("needs two NVIDIA GPUs") == 2
-    monkeypatch.setattr(ring_rank, "main", lambda module, slug, out: module.merge.__module__)
-    assert bench.main("ring_attention") != "flashlab.worked.merge_pair", "it puts that in itself"
-
-
-def test_no_overlap_waits_before_it_computes():
-    order = []
-
-    def send(block, group):
-        order.append("sent")
-        return block + 1, []
-
-    def arrived(travelling):
-        order.append("arrived")
-        return travelling[0]
-
-    pass_on = bench.at_once(send, arrived)
-    assert pass_on(1, None) == (2, []) and order == ["sent", "arrived"]
+    block, wide = 2 * 2 * 6 * 8 * 2, 1 if world < 3 else 2  # float16; sums of many in float32
+    blocks, gradients = max(0, world - 2), (world - 1) * wide
+    expected = [(world - 1) * block, (blocks + gradients) * block, True, ""]
+    assert ring.run(world, work) == [expected] * world
 
 
 def test_the_exercise_says_that_it_starts_processes():

@@ -56,8 +56,8 @@ def answer(mine: bool, fused: bool = True) -> ModuleType:
 def at_once(pass_on: Callable, arrived: Callable) -> Callable:
     """``pass_on`` that waits for its messages before anything is computed: no overlap."""
 
-    def waits(block: Any, group: Any) -> Any:
-        return arrived(pass_on(block, group)), []
+    def waits(block: Any, group: Any, *way: int) -> Any:
+        return arrived(pass_on(block, group, *way)), []
 
     return waits
 
@@ -114,9 +114,9 @@ class Bench:
         """Bytes that this rank sends in one call, forward and backward."""
         passing, blocks = self.passing, []
 
-        def counted(block: torch.Tensor, group: Any) -> Any:
+        def counted(block: torch.Tensor, group: Any, *way: int) -> Any:
             blocks.append(block.nbytes)
-            return passing(block, group)
+            return passing(block, group, *way)
 
         self.passing = counted
         self._ring(N, "ring")()

@@ -45,7 +45,7 @@ def rank_of(module: ModuleType, rank: int, ready: dict[torch.dtype, torch.Tensor
     seen = SimpleNamespace(
         get_rank=lambda group: rank, get_world_size=lambda group: WORLD, ProcessGroup=object
     )
-    changes = {"dist": seen, "pass_on": lambda block, group: (ready[block.dtype], []), **more}
+    changes = {"dist": seen, "pass_on": lambda block, *_: (ready[block.dtype], []), **more}
     before = {name: vars(module)[name] for name in changes}
     vars(module).update(changes)
     try:

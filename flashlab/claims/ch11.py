@@ -45,7 +45,7 @@ CLAIMS = (
     Claim(
         id="R4",
         chapters=("11",),
-        words="Every device holds its own tokens and the blocks of two others at most, so the "
+        words="Every device holds its own tokens and the blocks of three others at most, so the "
         "longest sequence grows with the number of devices.",
         shown=("computed", "counted", "cited"),
         source="Liu, Zaharia and Abbeel 2023 (arXiv:2310.01889): a 7B model on 8 A100, 32k tokens "

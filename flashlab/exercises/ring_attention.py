@@ -110,8 +110,8 @@ CASES = (
         "late-rank",
         "hostile",
         lambda t: _sizes(3, 8, late=1),
-        "Rank 1 begins 0.3 s late: nothing of its block is there when the others are ready.",
-        dtype="float32",
+        "Rank 1 begins 0.3 s late: nothing of its block is there when the others are ready. In "
+        "float16, where the sums of three ranks are kept in float32.",
     ),
     Case(
         "part-of-a-world",
@@ -155,18 +155,19 @@ EXERCISE = Exercise(
         "both: all my rows see its first half. If it is larger, only my late chunk sees anything, "
         "and that sees both of its chunks. In order: a smaller owner is seen whole, a larger one "
         "not at all, and attention over 0 rows is a call that does nothing.",
-        "Backward: attend_backward with the final o and lse gives the share of these keys, and "
-        "shares simply add. dq stays; dkv belongs to the block and follows it. After computing, "
-        "dkv = arrived(gradients) is what the ranks before me found, dkv[:, :, :, keys] += "
-        "torch.stack(dkv_part) adds my share, gradients = pass_on(dkv, group) sends it on. In the "
-        "last round too: the next rank is then the owner, and gets it in the dtype of q.",
+        "Backward, blocks go to the left: in round t rank r works on the block of (r + t) % "
+        "world, and the first of them was kept. attend_backward with the final o and lse gives "
+        "the share of these keys, and shares simply add. dq stays; dkv belongs to the block and "
+        "follows it: dkv = arrived(gradients) is what the ranks after me found, each of its two "
+        "tensors gets my share at [:, :, keys], gradients = pass_on(dkv, group, -1) sends it on. "
+        "In the last round too: the rank before me is then the owner.",
     ),
     steps=(
         "One message out, one in, neither waited for",
         "What causal hides: whole halves, or everything",
         "Weigh both by their lse",
         "A round: the block of another rank",
-        "A round backward: the gradient of a block travels with it, one round behind",
+        "A round backward, to the left: a block, and its gradient one round behind",
     ),
     minutes=75,
     harness="flashlab.grader.ring:run",

@@ -34,10 +34,10 @@ def scores(q, k, causal, sm_scale):
     return s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf) if causal else s
 
 
-def pass_on(block, group):
-    """Start sending a contiguous block to the next rank and receiving the one before me's."""
+def pass_on(block, group, way=1):
+    """Start sending a contiguous block to rank + way and receiving that of rank - way."""
     # 1. One message out, one in, neither waited for
-    # Step 1: send to rank + 1, receive from rank - 1; define arriving, requests
+    # Step 1: send to rank + way, receive from rank - way; define arriving, requests
     raise NotImplementedError("Step 1 is not written yet")
     return arriving, requests
 
@@ -86,7 +86,7 @@ class RingAttention(torch.autograd.Function):
             # Step 4: take kv, pass it on but in the last round; merge into o and lse
             raise NotImplementedError("Step 4 is not written yet")
         o = o.to(q.dtype)
-        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.save_for_backward(q, k, v, o, lse, kv)  # kv: of rank + 1; a block kept, a message less
         ctx.group, ctx.causal, ctx.zigzag, ctx.sm_scale = group, causal, zigzag, sm_scale
         ctx.mark_non_differentiable(lse)
         return o, lse
@@ -94,26 +94,21 @@ class RingAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, do, _):
-        q, k, v, o, lse = ctx.saved_tensors
+        q, k, v, o, lse, kv = ctx.saved_tensors
         group, causal, zigzag, sm_scale = ctx.group, ctx.causal, ctx.zigzag, ctx.sm_scale
         rank, world, n = dist.get_rank(group), dist.get_world_size(group), q.shape[2]
-        kv = torch.stack((k, v))
-        if world > 1:
-            travelling = pass_on(kv, group)
-        # Given: through my own block, whose gradient then sets out behind it
-        dq, *dkv = attend_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
-        dkv = torch.stack(dkv).to(kept_in(q, world))  # [2, B, H_kv, n, D]; of my block, for now
-        if world > 1:
-            gradients = pass_on(dkv, group)
-        dq = dq.to(kept_in(q, world))
+        # Given: what forward kept counts as arrived, with a gradient that nobody has added to
+        dq = torch.zeros_like(q, dtype=kept_in(q, world))
+        travelling, gradients = (kv, []), (torch.zeros_like(kv, dtype=dq.dtype), [])
         for step in range(1, world):
-            # 5. A round backward: the gradient of a block travels with it, one round behind
-            # Step 5: take kv; add to dq, and to the dkv that arrives; pass that on
+            # 5. A round backward, to the left: a block, and its gradient one round behind
+            # Step 5: take kv, dkv; add to dq, dkv; pass on both, at last dkv alone
             raise NotImplementedError("Step 5 is not written yet")
-        dq = dq.to(q.dtype)
-        if world > 1:
-            dkv = arrived(gradients)  # of my own block, from all ranks
-        return dq, *dkv.to(q.dtype), None, None, None, None
+        # Given: my own block, while its gradient from all other ranks comes home
+        own = attend_backward(q, k, v, o, lse, do, causal=causal, sm_scale=sm_scale)
+        for share, others in zip(own, (dq, *arrived(gradients)), strict=True):
+            share += others  # rounded here alone
+        return *own, None, None, None, None
 
 
 def check_shards(q, k, v, zigzag):

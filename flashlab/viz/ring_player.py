@@ -17,31 +17,35 @@ class Round:
 
     Args:
         backward: Which pass.
-        number: Of the round, from 0.
-        here: For each rank the owner of the block that it holds.
+        number: Of the round: forward from 0, where the own block is; backward from 1 to the
+            number of ranks, where the own block is again.
+        here: For each rank the owner of the block that it works on.
         shares: For each rank how many ranks have added to the gradient of that block; forward: 0.
+        sent: Messages that each rank has sent when the round begins.
     """
 
     backward: bool
     number: int
     here: tuple[int, ...]
     shares: tuple[int, ...]
+    sent: int
 
 
 def rounds(world: int = WORLD) -> list[Round]:
-    """Forward and backward, found by moving blocks to the right, and the last turn."""
-    found, here = [], list(range(world))
+    """Forward and backward, found by moving blocks to the right, and back to the left."""
+    found, here, sent = [], list(range(world)), 0
     for number in range(world):
-        found.append(Round(False, number, tuple(here), (0,) * world))
-        here = here[-1:] + here[:-1]
+        found.append(Round(False, number, tuple(here), (0,) * world, sent))
+        if number + 1 < world:
+            here, sent = here[-1:] + here[:-1], sent + 1
     gradients = dict.fromkeys(range(world), 0)
-    for number in range(world):
+    for number in range(1, world + 1):  # the block that came last is still here
         for owner in here:
             gradients[owner] += 1
         shares = tuple(gradients[owner] for owner in here)
-        found.append(Round(True, number, tuple(here), shares))
-        here = here[-1:] + here[:-1]
-    found.append(Round(True, world, tuple(here), tuple(gradients[owner] for owner in here)))
+        found.append(Round(True, number, tuple(here), shares, sent))
+        here = here[1:] + here[:1]
+        sent += 2 if number + 1 < world else 1  # a block that everybody has is not sent again
     return found
 
 
@@ -54,24 +58,24 @@ def caption(state: Round, world: int = WORLD) -> str:
         )
     if not state.backward:
         more = "; a copy goes on to the right" if state.number + 1 < world else ""
-        last = "" if more else " Every query has seen every key."
+        last = "" if more else " Every query has seen every key, and this block is kept."
         return (
             f"Round {state.number}: the block of rank r - {state.number} is here. Its part is "
             f"merged into o by lse{more}.{last}"
         )
     if state.number == world:
         return (
-            "One turn more: with the shares of all ranks the gradient of every block comes home "
-            "to its owner."
+            "The own block comes last and needs no message. Meanwhile its gradient, with the "
+            "shares of all other ranks, comes home, where the own share is added."
         )
-    if not state.number:
+    if state.number == 1:
         return (
-            "Backward: the blocks go round once more. Each rank finds its share of the gradient "
-            "of its own block, and the gradient sets out behind the block."
+            "Backward, round 1: the block that was kept is here already. Each rank finds its "
+            "share of that block's gradient. From now on everything goes to the left."
         )
     return (
-        f"Backward, round {state.number}: each rank adds its share to the gradient of the block "
-        "that is here. Gradients of queries stay."
+        f"Backward, round {state.number}: the block of rank r + {state.number} came from the "
+        "right, its gradient behind it. Each rank adds its share. Gradients of queries stay."
     )
 
 
@@ -86,18 +90,18 @@ def _ranks(state: Round) -> list[str]:
         parts.append(chart.text(x + BOX / 2, 16, f"rank {rank}", "middle"))
         parts.append(chart.rect(x, 26, BOX, HIGH, "grey", 'rx="4"'))
         parts.append(chart.text(x + BOX / 2, 46, f"Q {rank}", "middle", 13))
-        home = state.backward and state.number == len(state.here)
-        words = [f"dKV {owner}"] if home else [f"K V {owner}"]
-        words += [f"dKV {owner}"] if state.backward and not home else []
+        words = [f"K V {owner}"] + ([f"dKV {owner}"] if state.backward else [])
         for row, word in enumerate(words):
             y = 72 + row * (HIGH + 8)
             parts.append(chart.rect(x, y, BOX, HIGH, FILLS[owner], 'rx="4"'))
             parts.append(chart.text(x + BOX / 2, y + 20, word, "middle", 13, INKS[owner]))
         if rank + 1 < len(state.here):
-            parts.append(chart.text(x + BOX + 3, 92, "→", size=14, ink="soft"))
+            arrow = "←" if state.backward else "→"
+            parts.append(chart.text(x + BOX + 3, 92, arrow, size=14, ink="soft"))
     last = LEFT + len(state.here) * PITCH - 16
     bottom = 84 + (2 if state.backward else 1) * (HIGH + 8)
-    parts.append(chart.text(last, bottom, "and round to rank 0", "end", 12, "soft"))
+    turn = f"and round to rank {len(state.here) - 1 if state.backward else 0}"
+    parts.append(chart.text(last, bottom, turn, "end", 12, "soft"))
     return parts
 
 
@@ -110,7 +114,7 @@ def _matrix(state: Round, top: float) -> list[str]:
         y = top + rank * CELL
         parts.append(chart.text(left - 8, y + 22, f"queries of {rank}", "end", 12, "soft"))
         for owner in range(world):
-            age = (rank - owner) % world
+            age = _round(rank, owner, world, state.backward)
             done = age <= state.number
             x, fill = left + owner * CELL, FILLS[owner] if done else "grey"
             now = age == state.number
@@ -120,6 +124,11 @@ def _matrix(state: Round, top: float) -> list[str]:
                 word = chart.text(x + CELL / 2, y + 22, str(age), "middle", 13, INKS[owner])
                 parts.append(word)
     return parts
+
+
+def _round(rank: int, owner: int, world: int, backward: bool) -> int:
+    """In which round a rank works on a block."""
+    return ((owner - rank) % world or world) if backward else (rank - owner) % world
 
 
 def frame(state: Round) -> Frame:
@@ -139,8 +148,7 @@ def frame(state: Round) -> Frame:
             )
         else:
             facts.append((f"rank {rank}", f"block {owner}, o over {state.number + 1} of {world}"))
-    passed = min(state.number, world - 1) + (state.number if state.backward else 0)
-    facts.append(("messages each has sent", str(passed)))
+    facts.append(("messages each has sent", str(state.sent)))
     return Frame(drawing, said, tuple(facts))
 
 

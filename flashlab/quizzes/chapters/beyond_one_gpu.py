@@ -86,14 +86,18 @@ QUESTIONS = (
     Question(
         key="backward-bytes",
         prompt="Four ranks. Forward, each sends its keys and values on in 3 rounds, two bytes an "
-        "element. Backward it does so again, and sends gradients of them in four bytes, 3 times, "
-        "and a last time in two. How many times the bytes of the forward pass is that?",
-        answer=lambda: (3 + 3 * 2 + 1) / 3,
+        "element. Backward each still has the block that came last and does its own at the end; "
+        "gradients travel in four bytes. How many times the bytes of the forward pass does a rank "
+        "send backward?",
+        answer=lambda: (2 + 3 * 2) / 3,
         unit="times",
-        because="3 blocks, 3 blocks of twice the size, and one more, against 3.",
+        because="2 blocks bring what nobody kept, and 3 gradients of twice the size travel home, "
+        "against 3 blocks.",
         wrong=(
-            Wrong(lambda: (3 + 3 * 2) / 3, "The gradients go one turn further, to come home."),
-            Wrong(lambda: (3 + 4) / 3, "While they travel, gradients take four bytes: twice."),
+            Wrong(lambda: (3 + 3 * 2) / 3, "One block was kept: 2 messages bring the others."),
+            Wrong(lambda: (2 + 3) / 3, "Gradients travel in four bytes: twice the size."),
+            Wrong(lambda: (2 + 4 * 2) / 3, "Its own share stays at home: 3 gradients travel."),
+            Wrong(lambda: (2 + 2 * 2) / 3, "The last gradient travels too, to come home."),
         ),
         tolerance=0.01,
     ),
