@@ -340,6 +340,15 @@ def test_a_program_cannot_change_the_sm():
                  n_tiles=1, stages=1)  # fmt: skip
 
 
+@pytest.mark.parametrize("thing", ["sm", "sm.k_full", "sm.k_full[0]", "op"])
+@pytest.mark.parametrize("change", ["{}.wait = 0", "{}.cycles = 0", "del {}.wait"])
+def test_a_program_cannot_change_the_classes_of_the_model(thing, change):
+    change = change.format(f"type({thing})")
+    with pytest.raises(AttributeError, match="cannot be set: programs act by yielding"):
+        simulate(bodies(f"op = sm.wait(sm.k_full[0], 1); {change}; yield op", "yield"),
+                 schedules.overlapped, PLAIN, n_tiles=1, stages=1)  # fmt: skip
+
+
 def test_beside_learners_the_model_needs_the_standard_library_alone():
     code = (
         "import sys, flashlab.pipeline.graded; "

@@ -8,8 +8,23 @@ from typing import Any
 from flashlab.pipeline.errors import PipelineError
 
 
+class Sealed(type):
+    """A class of the simulator: whoever gets an object of it cannot change what all of them do."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if not name.startswith("__"):  # dataclass sets those
+            raise AttributeError(_SET.format(cls.__name__, name))
+        super().__setattr__(name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        raise AttributeError(_SET.format(cls.__name__, name))
+
+
+_SET = "{}.{} cannot be set: programs act by yielding operations"
+
+
 @dataclass(frozen=True, eq=False)
-class Barrier:
+class Barrier(metaclass=Sealed):
     """A name for an mbarrier in shared memory; its phases are the simulator's."""
 
     name: str
@@ -22,7 +37,7 @@ class Barrier:
         return f"sm.{self.name}"
 
 
-class Barriers(tuple):
+class Barriers(tuple, metaclass=Sealed):
     """Barriers of a kind by slot, or by warpgroup; a number that is not there is said so."""
 
     def __getitem__(self, number: Any) -> Any:
@@ -41,7 +56,7 @@ def _barriers(name: str, number: int, count: int) -> Barriers:
 
 
 @dataclass(frozen=True, eq=False)
-class Op:
+class Op(metaclass=Sealed):
     """An operation that a program yields, and the line that made it."""
 
     name: str
@@ -52,7 +67,7 @@ class Op:
         return f"sm.{self.name}({', '.join(map(repr, self.args))})"
 
 
-class SM:
+class SM(metaclass=Sealed):
     """One streaming multiprocessor as a program sees it. Every operation must be yielded.
 
     Args:
@@ -86,7 +101,7 @@ class SM:
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"sm.{name} cannot be set: programs act by yielding operations")
+        raise AttributeError(_SET.format("sm", name))
 
     def wait(self, barrier: Barrier, phase: int) -> Op:
         """Go on when the phase of parity ``phase`` (0 or 1) is complete."""
