@@ -56,7 +56,9 @@ class Search:
     def one(self) -> Diagnosis | None:
         """The one mistake, or class of equal ones, that explains every failing run."""
         fitting: list[Edits] = [(m,) for m in self.mistakes if self._fits(m)]
-        table = self._screen(sorted(fitting, key=self._unlike))  # time may run out
+        written = [e for e in fitting if not self._unlike(e)]
+        table = self._screen(written)  # to the end before any other: time may run out
+        table |= self._screen(sorted((e for e in fitting if e not in table), key=self._unlike))
         found = self._full(table)
         return self._named(found, len(self.failing)) if found else None
 
