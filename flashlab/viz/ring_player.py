@@ -65,8 +65,9 @@ def caption(state: Round, world: int = WORLD) -> str:
         )
     if state.number == world:
         return (
-            "The own block comes last and needs no message. Meanwhile its gradient, with the "
-            "shares of all other ranks, comes home, where the own share is added."
+            f"Backward, round {state.number}: the own block comes last and needs no message. "
+            "Meanwhile its gradient, with the shares of all other ranks, comes home, where the "
+            "own share is added."
         )
     if state.number == 1:
         return (
