@@ -15,6 +15,8 @@ from typing import Any
 from flashlab.exercise import Exercise
 
 MAX_TEXT = 200_000  # characters; the longest solution has under 10,000
+MAX_DEPTH = 100  # nested nodes; readers of a tree call themselves for each
+MAX_BITS = 4096  # of a whole number; Python writes none out that is much longer
 MAX_TILE, MAX_ELEMENTS = 1 << 16, 1 << 20  # Triton takes no tile of more elements than that
 
 
@@ -34,7 +36,7 @@ def parse(text: str) -> tuple[ast.Module | None, Problem | None]:
         size = f"it is {len(text) / 1e6:.1f} million characters long"
         return None, Problem("contract", f"{size}, expected a file of at most {MAX_TEXT:,}")
     try:
-        return ast.parse(text), None
+        tree = ast.parse(text)
     except SyntaxError as error:
         source = (error.text or "").strip()
         return None, Problem(
@@ -42,6 +44,26 @@ def parse(text: str) -> tuple[ast.Module | None, Problem | None]:
         )
     except (ValueError, RecursionError, MemoryError) as error:
         return None, Problem("contract", f"it is no valid Python: {error}")
+    problem = _outsized(tree)
+    return (None, problem) if problem else (tree, None)
+
+
+def _outsized(tree: ast.Module) -> Problem | None:
+    """What is nested too deeply, or too long a number, to be read any further."""
+    level: list[tuple[ast.AST, int]] = [(tree, 0)]
+    for _ in range(MAX_DEPTH):
+        level = [
+            (child, getattr(child, "lineno", line))
+            for node, line in level
+            for child in ast.iter_child_nodes(node)
+        ]
+        for node, line in level:
+            value = getattr(node, "value", None)
+            if type(value) is int and value.bit_length() > MAX_BITS:
+                return Problem("contract", "a number here is too long to be read", line)
+    if level:
+        return Problem("contract", f"it is nested more than {MAX_DEPTH} deep", level[0][1])
+    return None
 
 
 def contract(exercise: Exercise, tree: ast.Module) -> Problem | None:

@@ -92,6 +92,7 @@ class Part:
     is_module: bool
     owner: str = ""  # module in which it was found
     home: str = ""  # module in which it was made, where known
+    makes_classes: bool = False
 
 
 def follow(path: str) -> list[Part]:
@@ -111,7 +112,8 @@ def follow(path: str) -> list[Part]:
             found.append(Part(thing.__name__, True, owner))
         else:
             home = getattr(thing, "__module__", "") if callable(thing) else ""
-            found.append(Part(f"{owner}.{part}", False, owner, home or ""))
+            meta = isinstance(thing, type) and issubclass(thing, type)
+            found.append(Part(f"{owner}.{part}", False, owner, home or "", meta))
     return found
 
 
@@ -121,6 +123,8 @@ def allowed(part: Part, ranks: frozenset[str] = frozenset()) -> bool:
         return True
     if part.is_module:
         return module(part.name)
+    if part.makes_classes:
+        return False
     last = part.name.rpartition(".")[2]
     owner, top = part.owner, part.owner.split(".")[0]
     if top in LIBRARIES:

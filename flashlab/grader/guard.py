@@ -5,6 +5,7 @@ Runs beside learners' code: imports torch and the standard library alone.
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,6 +30,8 @@ _VALUES = frozenset(
     "__dlpack__".split()
 )
 _READS = frozenset("_local_scalar_dense item equal is_nonzero".split())
+_READING = frozenset("fill_".split())  # of those that allocate
+_PASSED_ON = (os.path.dirname(torch.__file__) + os.sep, __file__)
 _ATTENTION = ("scaled_dot_product", "_flash_attention", "_efficient_attention", "flex_attention")
 
 
@@ -38,7 +41,8 @@ class Watch:
     Args:
         filename: Name under which the answer's code runs.
         torch_allowed: The exercise is written in torch: only ready-made attention is a breach.
-        foreign: Folders whose code works on the answer's behalf (recorder, Triton).
+        own: Files that compute in torch themselves, such as the recorder's; they call nothing
+            that an answer hands in.
         on_fresh: Called with every tensor that the answer's ``empty`` calls make.
     """
 
@@ -46,15 +50,16 @@ class Watch:
         self,
         filename: str,
         torch_allowed: bool,
-        foreign: tuple[str, ...],
+        own: tuple[str, ...],
         on_fresh: Callable[[torch.Tensor], None],
     ) -> None:
-        self.filename, self.torch_allowed, self.foreign = filename, torch_allowed, foreign
+        self.filename, self.torch_allowed, self.own = filename, torch_allowed, own
         self.on_fresh = on_fresh
         self.breaches: list[dict[str, Any]] = []
         self.copies: list[dict[str, Any]] = []
         self.fresh: list[torch.Tensor] = []  # what empty() made, kept alive
         self.shapes: dict[str, int] = {}  # "rows x columns" of torch results -> first line
+        self.bits: set[int] = set()  # addresses of memory of whole numbers that may hold real ones
         self.armed = False
         self._modes = (_Dispatch(self), _Function(self))
 
@@ -72,19 +77,49 @@ class Watch:
             mode.__exit__(*error)
 
     def line(self, depth: int = 2) -> int:
-        """Line of the answer that called into torch; 0 if nobody did, or its kernel's recorder."""
+        """Line of the answer that called into torch; 0 if nobody did, or a file of our own.
+
+        What is called below Python, such as a grid that the recorder asks for, is the answer's.
+        """
         try:
             at = sys._getframe(depth)
         except ValueError:  # called by a thread of autograd's, which has no Python below
             return 0
+        caller = True  # not found yet: torch passes calls on
         while at is not None:
             name = at.f_code.co_filename
             if name == self.filename:
                 return at.f_lineno
-            if name.startswith(self.foreign):
-                return 0
+            if caller and not name.startswith(_PASSED_ON):
+                if name in self.own:
+                    return 0
+                caller = False
             at = at.f_back
         return 0
+
+    def launched(self, tensors: list[torch.Tensor], inputs: set[int]) -> None:
+        """A kernel may have written real numbers into whole ones, which Python could read."""
+        self.bits |= {_address(t) for t in tensors if not _is_float(t)} - inputs
+
+    def real(self, args: Any, kwargs: Any) -> bool:
+        """Whether there are tensors with real numbers among some arguments."""
+        tensors = _tensors(args, kwargs)
+        if any(map(_is_float, tensors)):
+            return True
+        return bool(self.bits) and any(_address(t) in self.bits for t in tensors)
+
+    def follow(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Where real numbers lie in memory of whole ones, after an operation."""
+        if not isinstance(result, torch.Tensor):
+            return
+        whole = [t for t in _tensors(args, kwargs) if not _is_float(t)]
+        if _is_float(result):
+            if whole and whole[0] is args[0]:
+                self.bits |= {_address(result)} & {_address(t) for t in whole}
+        elif name in _COPY and self.bits and any(_address(t) in self.bits for t in whole):
+            self.bits.add(_address(result))
+        elif _address(result) not in {_address(t) for t in whole}:
+            self.bits.discard(_address(result))
 
     def breach(self, rule: str, what: str, line: int) -> None:
         """Note that the answer did ``what``, which ``rule`` forbids."""
@@ -139,12 +174,15 @@ class _Dispatch(TorchDispatchMode):
         elif watch.torch_allowed:
             if isinstance(result, torch.Tensor) and result.dim() > 1 and len(watch.shapes) < 4096:
                 watch.shapes.setdefault("{} x {}".format(*result.shape[-2:]), line)
-        elif _disguised(args, result) or (name in _READS and _floats(args, kwargs)):
+        elif _disguised(name, args, kwargs, result) or (
+            name in _READS and watch.real(args, kwargs)
+        ):
             watch.breach("values", name, line)
         elif name in _COPY:
             watch.copies.append({"op": name, "line": line, "nbytes": _nbytes(result)})
-        elif name not in _ALLOCATE | _FREE and not _is_view(func) and _floats(args, kwargs):
+        elif name not in _ALLOCATE | _FREE and not _is_view(func) and watch.real(args, kwargs):
             watch.breach("torch", name, line)
+        watch.follow(name, args, kwargs, result)
 
 
 class _Function(TorchFunctionMode):
@@ -155,7 +193,7 @@ class _Function(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name in _VALUES and not self.watch.torch_allowed and (line := self.watch.line()):
-            if name in ("from_numpy", "frombuffer") or _floats(args, kwargs or {}):
+            if name in ("from_numpy", "frombuffer") or self.watch.real(args, kwargs or {}):
                 self.watch.breach("values", name, line)
         return func(*args, **(kwargs or {}))
 
@@ -167,19 +205,30 @@ def _is_view(func: Any) -> bool:
     )
 
 
-def _floats(args: Any, kwargs: Any) -> bool:
-    tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
-    tensors += [a for many in args if isinstance(many, list | tuple) for a in many
-                if isinstance(a, torch.Tensor)]  # fmt: skip
-    return any(t.is_floating_point() or t.is_complex() for t in tensors)
+def _tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
+    found = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
+    return found + [a for many in args if isinstance(many, list | tuple) for a in many
+                    if isinstance(a, torch.Tensor)]  # fmt: skip
 
 
-def _disguised(args: Any, result: Any) -> bool:
+def _is_float(t: torch.Tensor) -> bool:
+    return t.is_floating_point() or t.is_complex()
+
+
+def _address(t: torch.Tensor) -> int:
+    """Of its memory; 0 where it has none."""
+    if t.layout is not torch.strided:
+        return 0
+    with torch._C.DisableTorchFunction():
+        return t.untyped_storage().data_ptr()
+
+
+def _disguised(name: str, args: Any, kwargs: Any, result: Any) -> bool:
     """Whether real numbers came out as something else: their bits, or parts of complex ones."""
-    source = args[0] if args else None
-    if not (isinstance(source, torch.Tensor) and isinstance(result, torch.Tensor)):
+    if not isinstance(result, torch.Tensor) or result.is_floating_point():
         return False
-    return source.is_floating_point() and not result.is_floating_point()
+    reads = name not in _ALLOCATE or name in _READING
+    return reads and any(t.is_floating_point() for t in _tensors(args, kwargs))
 
 
 def _nbytes(result: Any) -> int:

@@ -37,6 +37,8 @@ BREACHES = {
     "programs": "it tried {what}: an answer starts and ends no programs and opens no connections",
     "threads": "it started a thread: an answer needs none",
     "peek": "it called {what}: an answer needs its arguments alone",
+    "kernels": "it launched more than {what} kernels, which is more than a check compiles",
+    "argument": "it passed a Python function to a kernel as {what}: a GPU runs no Python",
     "code": "it called Python's {what}: write the code out",
 }
 

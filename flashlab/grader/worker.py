@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import triton
+import triton.language as tl
 
 from flashlab import iocount
 from flashlab.grader import audit, guard, protocol
@@ -30,10 +31,18 @@ except ImportError:  # not in a sandbox
     aot = None
 
 PRINTED_LIMIT = 64 << 10
-LAUNCHES = 16  # described for the compiler
+KERNELS = 16  # that a check compiles at most
 FILLING = {2: (torch.int16, 0x7FB7), 4: (torch.int32, 0x7FB75EAD)}  # NaNs that nobody computes
 MOVES = ("load", "store", "atomic")
-FOREIGN = (os.path.dirname(iocount.__file__) + os.sep, os.path.dirname(triton.__file__) + os.sep)
+OWN = (  # files that ask torch on nobody's behalf, and call nothing that an answer hands in
+    __file__,
+    os.path.join(os.path.dirname(triton.__file__), "testing.py"),  # times configurations
+    *(
+        os.path.join(os.path.dirname(iocount.__file__), *name.split("/"))
+        for name in "argument.py registry.py storage.py tally.py _triton/host.py "
+        "_triton/repairs.py".split()
+    ),
+)
 
 
 def prepare() -> None:
@@ -73,8 +82,9 @@ class Run:
         self.on_cpu = request["device"] == "cpu"
         place = "cpu" if request["ranks"] else request["device"]  # ranks are forked: no CUDA here
         self.inputs = protocol.views(request["tensors"], payload, place)
-        self.watch = guard.Watch(request["filename"], request["torch_allowed"], FOREIGN, fresh)
+        self.watch = guard.Watch(request["filename"], request["torch_allowed"], OWN, fresh)
         self.launches: list[dict[str, Any]] = []
+        self.described: set[str] = set()  # kernels of which the compiler has a launch
         self.arrays: list[bytes] = []
         self.bound: dict[str, int] = {}  # kernel argument -> address of its storage
         self.header: dict[str, Any] = {"run": request["run"], "arrays": []}
@@ -179,19 +189,38 @@ class Run:
         return [(line, name, moved) for (line, name), moved in found.items()]
 
     def _on_launch(self, kernel: Any, grid: Any, bound: dict[str, Any], options: Any) -> None:
+        tensors = []
         for name, value in bound.items():
             tensor = getattr(value, "base", value)  # of a descriptor
             if isinstance(tensor, torch.Tensor):
+                tensors.append(tensor)
                 self.bound[name] = tensor.untyped_storage().data_ptr()
+            elif is_python(value):
+                self.watch.breach("argument", name, self.watch.line())
+        given = {t.untyped_storage().data_ptr() for t in self.inputs.values()}
+        self.watch.launched(tensors, given)
         tiles = {k: v for k, v in bound.items() if k.isupper() and type(v) is int}
-        launch = {"kernel": getattr(kernel, "__name__", "?"), "tiles": tiles, "grid": list(grid)}
-        if aot is not None and len(self.launches) < LAUNCHES:
+        name = getattr(kernel, "__name__", "?")
+        launch = {"kernel": name, "tiles": tiles, "grid": list(grid)}
+        if aot is not None and name not in self.described:
+            if len(self.described) == KERNELS:
+                self.watch.breach("kernels", str(KERNELS), self.watch.line())
             try:
                 described = aot.describe_launch(kernel, grid, bound, options)
                 launch["described"] = dataclasses.asdict(described)
+                self.described.add(name)
             except Exception as error:
                 launch["undescribed"] = str(error)
         self.launches.append(launch)
+
+
+def is_python(value: Any) -> bool:
+    """Whether an argument of a launch is a function that a compiler could not take."""
+    if isinstance(value, tuple):
+        return any(map(is_python, value))
+    value = getattr(value, "value", value) if isinstance(value, tl.constexpr) else value
+    known = isinstance(value, triton.JITFunction) or hasattr(value, "__triton_builtin__")
+    return callable(value) and not known
 
 
 def called(module: Any, function: str, harness: str = "") -> Callable[..., Any]:
