@@ -32,6 +32,7 @@ _VALUES = frozenset(
 _READS = frozenset("_local_scalar_dense item equal is_nonzero".split())
 _READING = frozenset("fill_".split())  # of those that allocate
 _PASSED_ON = (os.path.dirname(torch.__file__) + os.sep, __file__)
+NO_LINE = -1
 _ATTENTION = ("scaled_dot_product", "_flash_attention", "_efficient_attention", "flex_attention")
 
 
@@ -79,12 +80,13 @@ class Watch:
     def line(self, depth: int = 2) -> int:
         """Line of the answer that called into torch; 0 if nobody did, or a file of our own.
 
-        What is called below Python, such as a grid that the recorder asks for, is the answer's.
+        What is called below Python, such as a grid that the recorder asks for, is the answer's;
+        so is what a thread of autograd's does, which has no Python below and no line.
         """
         try:
             at = sys._getframe(depth)
-        except ValueError:  # called by a thread of autograd's, which has no Python below
-            return 0
+        except ValueError:
+            return NO_LINE
         caller = True  # not found yet: torch passes calls on
         while at is not None:
             name = at.f_code.co_filename
@@ -124,7 +126,7 @@ class Watch:
     def breach(self, rule: str, what: str, line: int) -> None:
         """Note that the answer did ``what``, which ``rule`` forbids."""
         if len(self.breaches) < 20:
-            self.breaches.append({"rule": rule, "what": what, "line": line})
+            self.breaches.append({"rule": rule, "what": what, "line": max(line, 0)})
 
 
 _active: list[Watch] = []
@@ -173,13 +175,13 @@ class _Dispatch(TorchDispatchMode):
             watch.breach("attention", name, line)
         elif watch.torch_allowed:
             if isinstance(result, torch.Tensor) and result.dim() > 1 and len(watch.shapes) < 4096:
-                watch.shapes.setdefault("{} x {}".format(*result.shape[-2:]), line)
+                watch.shapes.setdefault("{} x {}".format(*result.shape[-2:]), max(line, 0))
         elif _disguised(name, args, kwargs, result) or (
             name in _READS and watch.real(args, kwargs)
         ):
             watch.breach("values", name, line)
         elif name in _COPY:
-            watch.copies.append({"op": name, "line": line, "nbytes": _nbytes(result)})
+            watch.copies.append({"op": name, "line": max(line, 0), "nbytes": _nbytes(result)})
         elif name not in _ALLOCATE | _FREE and not _is_view(func) and watch.real(args, kwargs):
             watch.breach("torch", name, line)
         watch.follow(name, args, kwargs, result)
