@@ -64,12 +64,18 @@ class _Drawn:
 
 
 def _lengths(sizes: Mapping[str, Any], tiles: Tiles, chooser: random.Random) -> dict[str, int]:
-    """Other lengths with a part of a tile at the end, for those that have one."""
+    """Other lengths with a part of a tile at the end, for those that have one.
+
+    A last tile of one row, or of all but one, is the point of its case; so is the difference of
+    two lengths under a causal mask. Those stay.
+    """
+    if sizes.get("causal") and sizes.get("N_q") != sizes.get("N_k"):
+        return {}
     cut = {}
     for name, blocks in LENGTHS.items():
         block = next((tiles[b] for b in blocks if b in tiles), 0)
         length = sizes.get(name)
-        if type(length) is int and block and length > block and length % block:
+        if type(length) is int and block and length > block and 1 < length % block < block - 1:
             cut[name] = block
     for _ in range(TRIES):
         drawn: dict[int, int] = {}

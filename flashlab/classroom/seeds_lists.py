@@ -58,8 +58,8 @@ def _sequences(
 
 
 def _other(length: int, block: int, page: int, chooser: random.Random) -> int:
-    """Another length of the same class; 0, 1 and full tiles stay."""
-    if length < 2 or not length % block:
+    """Another length of the same class; 0, 1, full tiles, and one row more or fewer stay."""
+    if length < 2 or length % block in (0, 1, block - 1):
         return length
     start = length // block * block
     in_tile = range(max(start + 1, 2), start + block)

@@ -33,6 +33,7 @@ from flashlab.grader.trials import Run, Trial
 
 SECONDS = 120.0  # for one run, compilation included
 REPEATS = 3  # calls after the first one, on the same inputs
+ENDING = ("oob", "oom", "timeout")
 CUDA_ERRORS = ("CUDA error", "CUDA out of memory", "an illegal memory access", "AcceleratorError")
 RANKS = 2  # GPUs that cases with ranks need at least
 FABRIC = ("NCCL_", "NVSHMEM_", "TORCH_NCCL_", "TORCH_SYMM_MEM_")  # how GPUs may talk: kept
@@ -103,7 +104,8 @@ class Gpu:
     def run(self) -> list[Run]:
         """Every case at its first tile sizes, three at the answer's own, core in bfloat16 too.
 
-        The first illegal access ends it: each further case would start CUDA anew to say the same.
+        The first illegal access ends it, and the first case that takes all the memory or time there
+        is: each further one would start CUDA anew, or wait as long, to say the same.
         """
         with _turn(), tempfile.TemporaryDirectory(prefix="flashlab-gpu-") as folder:
             try:
@@ -111,7 +113,7 @@ class Gpu:
                 for trial in self.plan():
                     runs.append(self._one(trial, folder))
                     self.tell(runs[-1])
-                    if runs[-1].result.status == "oob":
+                    if runs[-1].result.status in ENDING:
                         break
                 return runs
             finally:

@@ -1,5 +1,7 @@
 """Hidden seeds: fixed by the secret, bound by a commitment, and classes of cases that stay."""
 
+import random
+
 import pytest
 
 from flashlab import exercises
@@ -90,6 +92,27 @@ def test_drawn_sizes_stay_in_their_class(slug: str) -> None:
                 rest = old.keys() - set(lengths)
                 assert {n: old[n] for n in rest} == {n: new[n] for n in rest}
     assert changed
+
+
+def test_a_length_that_is_the_point_of_its_case_stays() -> None:
+    """One key in the last tile, all but one, and how far queries and keys are apart."""
+    public = exercises.get("flash2_forward")
+    last, hidden_one = public.case("causal-last-key"), public.case("causal-one-hidden")
+    tiles = public.tiles(last.pairs[0])
+    assert last.sizes(tiles)["N_k"] % tiles["BLOCK_N"] == 1
+    assert hidden_one.sizes(tiles)["N_k"] - hidden_one.sizes(tiles)["N_q"] > tiles["BLOCK_N"]
+    for student in "abcdefghijkl":
+        made = drawn("flash2_forward", student)
+        for case in (last, hidden_one):
+            assert dict(made.case(case.name).sizes(tiles)) == dict(case.sizes(tiles))
+            assert made.case(case.name).seed != case.seed
+    block = {"BLOCK": 64}
+    for rest in (0, 1, 63):
+        sizes = {"N": 128 + rest}
+        draws = {seeds_draw._lengths(sizes, block, random.Random(n)).get("N") for n in range(20)}
+        assert draws == {None}, rest
+    draws = {seeds_draw._lengths({"N": 130}, block, random.Random(n))["N"] for n in range(20)}
+    assert len(draws) > 5
 
 
 @pytest.mark.parametrize("slug", list(seeds_draw.PLAIN))

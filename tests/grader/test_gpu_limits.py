@@ -5,7 +5,10 @@ import sys
 
 import pytest
 
-from flashlab.grader import gpu_limits
+from flashlab import exercises, sources
+from flashlab.grader import cpu, gpu, gpu_limits, pool
+from flashlab.grader.report import CaseResult
+from flashlab.grader.trials import Run, Trial
 
 GREEDY = "import time; held = bytearray(300 << 20); held[::4096] = b'x' * len(held[::4096]); "
 MANY = "import subprocess, sys, time; [subprocess.Popen(['sleep', '60']) for _ in range(8)]; "
@@ -33,3 +36,23 @@ def test_a_modest_process_is_left_alone() -> None:
         watch.stop()
 
     assert watch.over == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "tried"), [("oom", 1), ("timeout", 1), ("oob", 1), ("wrong", 16)]
+)
+def test_a_case_that_would_cost_as_much_again_ends_the_stage(
+    status: str, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one(stage: gpu.Gpu, trial: Trial, folder: str) -> Run:
+        result = CaseResult(trial.case.name, trial.case.group, {}, {}, status)
+        return Run(trial, pool.Reply({}), result=result)
+
+    monkeypatch.setattr(gpu.Gpu, "_one", one)
+    exercise = exercises.get("vector_scale")
+    answer = cpu.Answer(sources.solution_text("vector_scale"), "vector_scale.py")
+    told: list[Run] = []
+
+    runs = gpu.Gpu(exercise, answer, "gpu", {}, None, told.append).run()
+
+    assert len(runs) == len(told) == tried
