@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import flashlab
@@ -216,6 +215,7 @@ class Launches:
 
 
 @pytest.mark.hopper
+@pytest.mark.filterwarnings("ignore:.*defaults to a non-deterministic algorithm")  # SDPA's own
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("D", [64, 128])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
@@ -228,8 +228,7 @@ def test_training_on_hopper_runs_its_backward_and_gives_sdpas_gradients(
     do = torch.randn_like(q)
 
     def by_torch(q, k, v, *, causal):
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # cuDNN's backward warns that it may differ
-            return sdpa(q, k, v, is_causal=causal)
+        return sdpa(q, k, v, is_causal=causal)
 
     grads = []
     for attend in (flashlab.attention, by_torch):
