@@ -34,12 +34,14 @@ class Limit:
         element: Largest error of one element that the map of tiles counts as right.
         soft: Errors above ``limit`` and up to this are "precision".
         least: Smallest allowed relative RMSE of a band; None where there is no band.
+        exact: In a band: what an element has to be, NaN where it may be another one.
     """
 
     limit: float
     element: float
     soft: float
     least: float | None = None
+    exact: Tensor | None = None
 
 
 def limits(
@@ -57,7 +59,7 @@ def limits(
             comparison. An answer may add ``"<output>:floor"``, a smallest limit,
             ``"<output>:times"``, a factor in place of 4 where answers hardly differ, or
             ``"<output>:band"``, which asks for an error between 0.5 and 1.5 times those of the
-            answers (FP8).
+            answers (FP8); beside that ``"<output>:exact"``, numbers that have to come, or NaN.
         inputs: The call's arguments; ``q k v sm_scale`` (or ``x``) give the largest score.
         dtype: dtype of the inputs.
         tf32: The run was allowed to multiply fp32 in TF32.
@@ -69,7 +71,8 @@ def limits(
     for name, ref in reference.items():
         ref, answers = as_fp64(ref), [as_fp64(a[name]) for a in honest]
         if any(f"{name}:band" in a for a in honest):
-            made[name] = _band(answers, ref)
+            exact = [a[f"{name}:exact"] for a in honest if f"{name}:exact" in a]
+            made[name] = _band(answers, ref, *exact)
             continue
         base = max(max_error(a, ref) for a in answers)
         eps = _eps(honest[0][name])
@@ -147,11 +150,11 @@ def _magnitude(name: str, ref: Tensor, inputs: Mapping[str, Any]) -> float:
     return max(_largest(ref), dp * _largest(inputs["k" if name == "dq" else "q"]))
 
 
-def _band(answers: Sequence[Tensor], ref: Tensor) -> Limit:
+def _band(answers: Sequence[Tensor], ref: Tensor, exact: Tensor | None = None) -> Limit:
     rmse = [relative_rmse(a, ref) for a in answers]
     high = BAND[1] * max(rmse)
     element = BAND[1] * max(max_error(a, ref) for a in answers)
-    return Limit(high, element, PRECISION * high, least=BAND[0] * min(rmse))
+    return Limit(high, element, PRECISION * high, BAND[0] * min(rmse), exact)
 
 
 def _largest(value: Any) -> float:

@@ -77,9 +77,17 @@ def _compare_one(
     nan = torch.isnan(got) != torch.isnan(ref)
     infinite = (torch.isinf(got) | torch.isinf(ref)) & (got != ref)
     units = _units(got, ref, limit.element)
-    units[nan | infinite] = torch.inf
+    off = torch.zeros_like(nan)
+    if limit.exact is not None:
+        off = ~torch.isnan(limit.exact) & (got != limit.exact)
+    units[nan | infinite | off] = torch.inf
     error = max_error(got, ref) if limit.least is None else relative_rmse(got, ref)
     status, sentence = _verdict(name, got, nan, infinite, error, limit)
+    if status == "pass" and bool(off.any()):
+        status = "precision"
+        sentence = (
+            f"{name} is not the nearest number in {int(off.sum())} of {off.numel()} elements"
+        )
     where = None if status == "pass" else where_bad(name, got, ref, units, tiles)
     return Finding(name, status, None if bool(nan.any()) else error, limit.limit, sentence, where)
 

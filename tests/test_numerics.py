@@ -200,6 +200,19 @@ def test_fp8_band_refuses_too_small_an_error():
         )
 
 
+def test_numbers_that_have_to_come_are_asked_for():
+    """Rounded to the other side of a tie an error is as small, and wrong all the same."""
+    ref = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64) * 1.03
+    nearest = torch.tensor([1.0, 2.0, 3.0, torch.nan], dtype=torch.float64)
+    honest = [{"y": ref * 1.03, "y:band": True, "y:exact": nearest}]
+    limits = numerics.limits({"y": ref}, honest, {}, torch.float32)
+    for got, status in (([1.0, 2.0, 3.0, 4.25], "pass"), ([1.0, 2.0, 3.2, 4.0], "precision")):
+        [found] = numerics.compare({"y": torch.tensor(got)}, {"y": ref}, limits)
+        assert found.status == status, found.sentence
+    assert found.sentence == "y is not the nearest number in 1 of 4 elements"
+    assert found.where["index"] == [2]
+
+
 def test_floor_of_an_exercise_is_kept():
     exact = {"y": torch.ones(3)}
     limits = numerics.limits(exact, [{"y": torch.ones(3), "y:floor": 0.25}], {}, torch.float32)

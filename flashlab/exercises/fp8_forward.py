@@ -200,6 +200,13 @@ HOSTILE = (
         **E4M3,
     ),
     Case(
+        "tiny-values",
+        "hostile",
+        lambda t: _sizes(1, 1, 5, 20, 64, blocks="tiny"),
+        "The values are near 1e-12, and so is their scale: fp16 holds neither.",
+        **E4M3,
+    ),
+    Case(
         "flat",
         "hostile",
         lambda t: _sizes(1, 1, 3, 2048, 4096, sm_scale=0.0),

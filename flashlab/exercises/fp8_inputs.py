@@ -45,7 +45,7 @@ def block_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -
 
     ``sizes`` holds B H N D block_rows, and may hold ``values``: random (default); outliers;
     rising (each row a little larger than the one before); zeros (the first block of a head and the
-    last head are 0); numbers (e4m3 numbers, 448 the largest: x8 is x); tiny (1e-6); low (all but
+    last head are 0); numbers (e4m3 numbers, 448 the largest: x8 is x); tiny (1e-30); low (all but
     one number of a block so small that they become subnormal); ``layout`` as ``rotation_inputs``.
     """
     B, H, N, D, block_rows = (sizes[name] for name in ("B", "H", "N", "D", "block_rows"))
@@ -61,7 +61,7 @@ def block_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -
         x = (150 * x).clamp(-MOST, MOST).to(E4M3).float()
         x[:, :, ::block_rows, 0] = -MOST
     if values == "tiny":
-        x.mul_(1e-6)
+        x.mul_(1e-30)
     if values == "low":
         x.mul_(1e-5)
         x[:, :, ::block_rows, D // 2] = 1.0
@@ -73,7 +73,7 @@ def fp8_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> 
 
     ``sizes`` holds what they hold and block_rows, and may hold ``blocks``: random (default);
     outliers; apart (each block of rows three times as large as the one before); zeros (the first
-    block of k and of v is 0); mean (v has mean 8).
+    block of k and of v is 0); mean (v has mean 8); tiny (v is near 1e-12).
     """
     blocks, block_rows = sizes.get("blocks", "random"), sizes["block_rows"]
     made = attention_inputs.make_inputs(sizes | {"layout": "contiguous"}, torch.float32, generator)
@@ -89,6 +89,8 @@ def fp8_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) -> 
             x[:, :, :block_rows] = 0.0
         if blocks == "mean" and name == "v":
             x = x + 8.0
+        if blocks == "tiny" and name == "v":
+            x = x * 1e-12
         x8, scale = quantize_fp8(x, block_rows=block_rows)
         found |= {f"{name}8": laid_out(x8, sizes), f"{name}_scale": scale}
     order = ("q8", "k8", "v8", "q_scale", "k_scale", "v_scale")

@@ -130,14 +130,15 @@ CASES = (
         "tiny",
         "hostile",
         lambda t: _sizes(1, 1, t["BLOCK_M"], 16, t["BLOCK_M"], values="tiny"),
-        "All numbers are near 1e-6, far below what e4m3 holds: only the scale makes them last.",
+        "All numbers are near 1e-30, far below what e4m3 or fp16 hold: only the scale makes them "
+        "last, and no scale may be kept away from 0.",
         dtype="float32",
     ),
     Case(
         "permuted",
         "hostile",
         lambda t: _sizes(2, 3, t["BLOCK_M"] + 1, 16, t["BLOCK_M"], layout="permuted"),
-        "x is [B, N, H, D] in memory, x8 is contiguous: each has strides of its own.",
+        "x is [B, N, H, D] in memory, x8 need not be: each has strides of its own.",
     ),
     Case(
         "strided",

@@ -74,7 +74,7 @@ def quantize_fp8(x: Tensor, *, block_rows: int) -> tuple[Tensor, Tensor]:
         block_rows: rows of a block, 1 or more; N or more: one scale a head.
 
     Returns:
-        x8: [B, H, N, D], contiguous; float8_e4m3fn. (For float64 x / scale itself, not rounded:
+        x8: [B, H, N, D]; float8_e4m3fn. (For float64 x / scale itself, not rounded:
             what a kernel's rounding is measured against.)
         scale: [B, H, ceil(N / block_rows)]; float32 (float64 for float64).
 
@@ -145,8 +145,7 @@ def fp8_forward(
         sm_scale: factor of the scores; None means 1/sqrt(D).
 
     Returns:
-        o: [B, H, N_q, D], contiguous; bfloat16 (float64 for float64); 0 for a query that sees no
-            key.
+        o: [B, H, N_q, D]; bfloat16 (float64 for float64); 0 for a query that sees no key.
         lse: [B, H, N_q]; in nats; float32 (float64 for float64); -inf for a query without keys.
             Any of B, H, H_kv, N_q and N_k may be 0.
 

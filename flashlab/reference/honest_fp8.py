@@ -16,6 +16,7 @@ LEAST_WEIGHTS = 4.0  # likewise where softmax gives nearly all weight to fewer k
 MEAN_FREE = 0.5  # a mean of V above this share of its RMS hides the error of P
 ACCUMULATED = 2.0**-13  # of the largest term: what a step of Hopper's FP8 product may drop
 STEP = 32  # columns of a step
+NEAR_TIE = 2.0**-18  # relative; a quotient in fp32 is off by a few 2^-24
 
 
 def rounded(x: Tensor) -> Tensor:
@@ -53,7 +54,15 @@ def honest_quantized(x: Tensor, block_rows: int) -> list[dict[str, Tensor]]:
         (rows * per_row(MOST / safe, block_rows, N), safe * (1 / MOST)),
     )
     band = torch.ones(())  # x8 is compared with x / scale: the error must be that of a rounding
-    return [{"x8": rounded(x8).to(E4M3), "scale": s, "x8:band": band} for x8, s in answers]
+    found = [{"x8": rounded(x8).to(E4M3), "scale": s, "x8:band": band} for x8, s in answers]
+    exact = x.double() / per_row(safe.double() / MOST, block_rows, N)
+    return [found[0] | {"x8:exact": nearest(exact)}, *found[1:]]
+
+
+def nearest(x: Tensor) -> Tensor:
+    """The nearest e4m3 numbers, as fp64; NaN so near a tie that fp32 may take either side."""
+    low, high = (rounded(x * (1.0 + side * NEAR_TIE)).double() for side in (-1, 1))
+    return torch.where(low == high, low, torch.nan)
 
 
 def honest_fp8(

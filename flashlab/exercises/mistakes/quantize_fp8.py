@@ -128,6 +128,32 @@ _SCALES = (
         "A block of zeros gets a tiny scale: the contract asks for 1.",
     ),
     Mistake(
+        "scale-kept-away-from-zero",
+        _SCALE,
+        "scale = tl.where(amax <= 1e-12, 1.0, amax / MOST)",
+        "tiny",
+        "wrong",
+        "A small amax counts as zero: the scale is 1 for a block of zeros alone.",
+    ),
+    Mistake(
+        "a-little-added",
+        _SCALE,
+        "scale = tl.where(amax == 0.0, 1.0, (amax + 1e-12) / MOST)",
+        "tiny",
+        "wrong",
+        "A small number is added to amax, which is large beside a small block: compare with 0 "
+        "instead.",
+    ),
+    Mistake(
+        "scale-in-the-dtype-of-x",
+        _SCALE,
+        "near = (amax / MOST).to(x_ptr.dtype.element_ty).to(tl.float32)\n"
+        "    scale = tl.where(amax == 0.0, 1.0, near)",
+        "one-tile",
+        "wrong",
+        "The scale is rounded to the dtype of x: it is float32, whatever x is.",
+    ),
+    Mistake(
         "power-of-two",
         _SCALE,
         "up = tl.exp2(tl.ceil(tl.log2(tl.maximum(amax, 1e-30) / MOST)))\n"
@@ -186,6 +212,42 @@ _ROUNDING = (
         "subnormal",
         "precision",
         "x is rounded to whole numbers first, as for int8: e4m3 has steps of 2^-9 near 0.",
+    ),
+    Mistake(
+        "rounded-twice",
+        f"    {_CAST}",
+        "    tl.store(ptrs, x.to(tl.bfloat16).to(tl.float8e4nv), mask=mask)",
+        "one-tile",
+        "precision",
+        "x / scale is rounded to bf16 before it is rounded to e4m3: what lay beside a tie then "
+        "goes to the wrong side.",
+    ),
+    Mistake(
+        "rounded-twice-in-fp16",
+        f"    {_CAST}",
+        "    tl.store(ptrs, x.to(tl.float16).to(tl.float8e4nv), mask=mask)",
+        "one-tile",
+        "precision",
+        "x / scale is rounded to fp16 before it is rounded to e4m3: what lay beside a tie then "
+        "goes to the wrong side.",
+    ),
+    Mistake(
+        "bits-cut-off",
+        f"    {_CAST}",
+        "    bits = x.to(tl.int32, bitcast=True) & -1048576  # 3 bits of the mantissa stay\n"
+        "    tl.store(ptrs, bits.to(tl.float32, bitcast=True).to(tl.float8e4nv), mask=mask)",
+        "one-tile",
+        "precision",
+        "Numbers are cut off toward zero: the cast to e4m3 goes to the nearest by itself.",
+    ),
+    Mistake(
+        "subnormals-to-zero",
+        f"    {_CAST}",
+        "    x = tl.where(tl.abs(x) < 0.015625, 0.0, x)\n"
+        "    tl.store(ptrs, x.to(tl.float8e4nv), mask=mask)",
+        "subnormal",
+        "precision",
+        "Numbers below 2^-6 become 0: e4m3 has subnormal ones there, in steps of 2^-9.",
     ),
     Mistake(
         "rows-unmasked",

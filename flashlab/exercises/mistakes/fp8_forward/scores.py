@@ -95,6 +95,15 @@ SCORES = (
         "The scale of the first block of k8 is taken for all of them.",
     ),
     Mistake(
+        "scale-of-v-for-k",
+        "k_scale = tl.load(k_scales + start_n // block_rows * stride_ksn)",
+        "k_scale = tl.load(v_scale_ptr + b * stride_vsb + h_kv * stride_vsh "
+        "+ start_n // block_rows * stride_vsn)",
+        "one-tile",
+        "wrong",
+        "The scores get the scale of v8: k8 has its own.",
+    ),
+    Mistake(
         "scale-by-tile",
         "k_scale = tl.load(k_scales + start_n // block_rows * stride_ksn)",
         "k_scale = tl.load(k_scales + start_n // BLOCK_N * stride_ksn)",

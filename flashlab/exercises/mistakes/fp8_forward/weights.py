@@ -45,6 +45,14 @@ WEIGHTS = (
         "alpha is turned round: it is exp2(old maximum - new maximum), 1 at most.",
     ),
     Mistake(
+        "alpha-by-exp",
+        _ALPHA,
+        "alpha = tl.exp(m_log2 - m_safe)",
+        "four-tiles",
+        "wrong",
+        "alpha is exp of maxima in base 2: it is exp2, as p is.",
+    ),
+    Mistake(
         "alpha-shifted",
         _ALPHA,
         "alpha = tl.exp2(m_log2 - m_safe + P_SHIFT)",
@@ -133,6 +141,16 @@ PRODUCT = (
         "The scale of v8 is never multiplied in.",
     ),
     Mistake(
+        "scale-of-v-before-rounding",
+        f"        {_PV}  # [BLOCK_M, BLOCK_D], in units of v_scale\n        {_ACC}",
+        "        pv = tl.dot((p * v_scale).to(v8.dtype), v8)\n"
+        "        acc = alpha[:, None] * acc + pv",
+        "tiny-values",
+        "wrong",
+        "The scale of v8 is multiplied into p before p is rounded: there it falls below what e4m3 "
+        "holds.",
+    ),
+    Mistake(
         "scale-of-v-twice",
         _ACC,
         "acc = alpha[:, None] * acc + v_scale * v_scale * pv",
@@ -163,6 +181,22 @@ PRODUCT = (
         "scales-apart",
         "wrong",
         "The scale of the first block of v8 is taken for all of them.",
+    ),
+    Mistake(
+        "rescaled-after-adding",
+        _ACC,
+        "acc = alpha[:, None] * (acc + v_scale * pv)",
+        "one-tile",
+        "wrong",
+        "alpha is multiplied in after this tile was added: only what was summed before shrinks.",
+    ),
+    Mistake(
+        "sums-in-fp16",
+        _ACC,
+        "acc = (alpha[:, None] * acc + v_scale * pv).to(tl.float16).to(tl.float32)",
+        "tiny-values",
+        "wrong",
+        "acc is rounded to fp16 on its way: it stays fp32, however small or large v is.",
     ),
     Mistake(
         "acc-not-rescaled",
