@@ -23,8 +23,9 @@ def make_inputs(sizes: Sizes, dtype: torch.dtype, generator: torch.Generator) ->
     ``layout``: contiguous (default); permuted ([B, N, H, D] memory, k a slice of longer rows, v
     with D outermost in each head); expanded (q, k every second element, k shared by the batch,
     v by the heads); packed ([B, N, H, D] memory, k and v side by side in one tensor, rows padded
-    to whole steps of 16 bytes); shared (k shared by the batch, v by the heads, D side by side). A
-    tensor descriptor can describe contiguous (D a multiple of 16 bytes), packed and shared.
+    to whole steps of 16 bytes); shared (k shared by the batch, v by the heads and in longer rows,
+    D side by side). A tensor descriptor can describe contiguous (D a multiple of 16 bytes), packed
+    and shared.
     """
     B, D, heads = sizes["B"], sizes["D"], (sizes["H"], sizes.get("H_kv", sizes["H"]))
     scores, values = sizes.get("scores", "random"), sizes.get("values", "random")
@@ -96,7 +97,7 @@ def _packed(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) ->
 
 def _shared(draw: Callable, B: int, heads: Heads, N_q: int, N_k: int, D: int) -> list[Tensor]:
     H, H_kv = heads
-    k, v = draw(1, H_kv, N_k, D), draw(B, 1, N_k, D)
+    k, v = draw(1, H_kv, N_k, D), draw(B, 1, N_k, D + 8)[..., :D]
     return [draw(B, H, N_q, D), k.expand(B, H_kv, N_k, D), v.expand(B, H_kv, N_k, D)]
 
 

@@ -19,7 +19,7 @@ RAGGED = (
     Case(
         "columns-inside-rows",
         "ragged",
-        lambda t: flash2_forward._sizes(1, 2, 1, 9, t["BLOCK_N"] + 3, 20, layout="packed"),
+        lambda t: flash2_forward._sizes(1, 2, 2, 9, t["BLOCK_N"] + 3, 20, layout="packed"),
         "D is 20 in rows of 24 elements: what lies between the rows is neither zero nor yours.",
         pairs=(0, 2),
     ),
@@ -45,7 +45,8 @@ HOSTILE = (
         "shared",
         "hostile",
         lambda t: flash2_forward._sizes(2, 2, 2, 18, 20, layout="shared"),
-        "The batch shares k (stride 0) and the heads share v.",
+        "The batch shares k (stride 0) and the heads share v, whose rows lie further apart: each "
+        "tensor has steps of its own.",
     ),
 )
 

@@ -12,6 +12,7 @@ _IF = "if CAUSAL or RAGGED:"
 _V = "v = v_head.load([start_n, 0])"
 _O = "o = acc * (1.0 / l_safe)[:, None]"
 _STORE = "o_head.store([start_m, 0], o)"
+_HIDE = 's = tl.where(visible, s, float("-inf"))'
 
 BOXES = (
     Mistake(
@@ -86,6 +87,39 @@ BOXES = (
         "compile",
         "The box has D columns: its sizes have to be powers of two, so it is BLOCK_D wide.",
     ),
+    Mistake(
+        "nan-outside",
+        _BOX,
+        f"{_BOX} padding_option='nan',",
+        "ragged-keys",
+        "nan",
+        "The descriptor brings NaN for rows beyond the last: 0 * NaN is NaN, so let zeros come.",
+    ),
+    Mistake(
+        "keys-end-with-the-queries",
+        "k_ptr + b * stride_kb + h_kv * stride_kh, N_k, D",
+        "k_ptr + b * stride_kb + h_kv * stride_kh, N_q, D",
+        "one-tile",
+        "wrong",
+        "The keys are described as N_q rows: there are N_k of them.",
+    ),
+    Mistake(
+        "values-by-the-steps-of-keys",
+        "D, stride_vn, BLOCK_N",
+        "D, stride_kn, BLOCK_N",
+        "shared",
+        "nan",
+        "The rows of v are taken to lie stride_kn apart: v has steps of its own.",
+    ),
+    Mistake(
+        "output-between-steps",
+        "    o = torch.empty([B, H, N_q, triton.cdiv(D, step) * step], dtype=q.dtype, "
+        "device=q.device)\n    o = o[..., :D]\n",
+        "    o = torch.empty([B, H, N_q, D], dtype=q.dtype, device=q.device)\n",
+        "columns-inside-rows",
+        "crash",
+        "Rows of o are D elements long: a descriptor needs whole steps of 16 bytes.",
+    ),
 )
 
 COORDINATES = (
@@ -112,6 +146,15 @@ COORDINATES = (
         "two-tiles",
         "wrong",
         "Keys are loaded from start_m, the row of my queries: the tile starts at start_n.",
+    ),
+    Mistake(
+        "last-tile-moved-back",
+        _K,
+        "k = k_head.load([tl.maximum(tl.minimum(start_n, N_k - BLOCK_N), 0), 0])",
+        "ragged-keys",
+        "wrong",
+        "The last tile of keys starts earlier so that it is full, but its columns still count as "
+        "keys from start_n on.",
     ),
     Mistake(
         "coordinates-exchanged",
@@ -214,6 +257,30 @@ HIDDEN = (
         "Keys are hidden in the last tile alone: under a causal mask hidden ones start at full.",
     ),
     Mistake(
+        "tile-with-one-hidden-key",
+        "if start_n + BLOCK_N > full:",
+        "if start_n + BLOCK_N > full + 1:",
+        "causal-one-hidden",
+        "wrong",
+        "A tile that reaches one key beyond full is not masked: its first query must not see it.",
+    ),
+    Mistake(
+        "columns-of-the-tile",
+        "offs_n = start_n + keys",
+        "offs_n = keys",
+        "ragged-keys",
+        "wrong",
+        "Keys to hide are counted from the start of the tile: its first one is start_n.",
+    ),
+    Mistake(
+        "hidden-by-a-large-number",
+        _HIDE,
+        "s = tl.where(visible, s, -10000.0)",
+        "causal-many-queries",
+        "wrong",
+        "Hidden scores are -10000, not -inf: a query that sees no key then weighs all alike.",
+    ),
+    Mistake(
         "key-head-by-remainder",
         "h_kv = h // (H // H_kv)",
         "h_kv = h % H_kv",
@@ -230,7 +297,8 @@ TAKEN_OVER = (
     "empty-row-sum-unguarded lse-in-base-2 stops-before-the-diagonal end-without-shift "
     "scores-in-fp16 scale-rounded-into-q tf32 mask-starts-one-tile-late padding-keys-count "
     "hidden-by-zero causal-without-the-diagonal causal-reversed causal-top-left "
-    "values-of-the-query-head grid-rounds-down outputs-swapped lse-not-returned"
+    "values-of-the-query-head grid-rounds-down outputs-swapped lse-not-returned "
+    "sign-of-the-scale-lost zero-taken-for-no-scale"
 ).split()
 
 MISTAKES = (

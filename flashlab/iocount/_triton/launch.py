@@ -16,6 +16,7 @@ from flashlab.iocount._triton.binding import bind, grid_of, programs
 from flashlab.iocount._triton.host import Host, convert
 from flashlab.iocount._triton.memory import missing_other
 from flashlab.iocount._triton.patch import Patches
+from flashlab.iocount.argument import WINDOW_BITS
 from flashlab.iocount.errors import KernelError
 from flashlab.iocount.recorder import Recorder
 
@@ -165,13 +166,27 @@ class Launcher:
         if isinstance(error, language.StaticAssertion):
             kind = "compile"
         elif isinstance(error, AssertionError):
-            text = f"assertion failed: {text}"
+            text = self._described(error, text) or f"assertion failed: {text}"
         else:
             text = f"{type(error).__name__}: {text}"
             inside = any("language" in f.filename and "triton" in f.filename for f in frames[-3:])
             if inside or isinstance(error, (NameError, SyntaxError)):
                 kind = "compile"
         return rec.error(KernelError, text, "", where, kind=kind)
+
+    def _described(self, error: AssertionError, text: str) -> str:
+        """What no descriptor can be made of, if that is what Triton refused; else empty."""
+        steps = [at for at, _ in traceback.walk_tb(error.__traceback__)]
+        handle = steps[-1].f_locals.get("self") if steps else None
+        if not isinstance(handle, interp.TensorDescHandle) or "16-byte" not in text:
+            return ""
+        number = int(handle.base.data.item()) >> WINDOW_BITS
+        named = [arg.name for arg in self.rec.arguments[number : number + 1] if number]
+        of = named[0] if named else "this address"
+        return (
+            f"no descriptor can be made of {of} ({text}): where it starts, and how far apart its "
+            "rows lie, have to be multiples of 16 bytes"
+        )
 
 
 def _converted(twin: rewrite.Twin, values: dict[str, Any], made: Any) -> dict[str, Any]:
