@@ -319,7 +319,7 @@ def test_a_check_ends_in_a_clear_status(producer, status, words):
 
 def test_speed_is_graded_in_clocks_of_the_model():
     timed = [c for c in exercises.get("pipeline_schedule").cases if c.sizes({})["timed"]]
-    assert [c.name for c in timed] == ["overlap", "ping-pong"]
+    assert [c.name for c in timed] == ["overlap", "ping-pong", "three-in-turn"]
 
 
 def test_the_command_prints_paper_ours_and_ratio(capsys):

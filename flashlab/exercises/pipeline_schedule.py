@@ -132,6 +132,12 @@ CASES = (
         "Speed where tensor cores work on products of both warpgroups side by side: without "
         "turns, both compute their softmax at the same time.",
     ),
+    Case(
+        "three-in-turn",
+        "hostile",
+        lambda t: _sizes(12, 2, timed=True, consumers=3, D=64, arbitration="interleaved"),
+        "Speed of three warpgroups: one has the first turn, and the others wait for it.",
+    ),
 )
 
 EXERCISE = Exercise(

@@ -40,4 +40,11 @@ def run(
             f"{100 * (timeline.cycles / limit - 1):.0f} % more: the tensor cores are busy "
             f"{100 * timeline.busy('tensor'):.0f} % of the time",
         )
+    for w, tiles in enumerate(timeline.tiles):
+        if missing := sorted(set(range(n_tiles)) - set(tiles)):
+            raise PipelineError(
+                "wrong",
+                f"the output of warpgroup {w} lacks the values of tile {missing[0]}: it ends "
+                f"after {len(tiles)} of {n_tiles} products with V",
+            )
     return {f"tiles of warpgroup {w}": list(tiles) for w, tiles in enumerate(timeline.tiles)}
