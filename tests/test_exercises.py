@@ -84,6 +84,9 @@ def run(text: str, exercise: Exercise, case: Case, tiles: dict[str, int]):
         kind, value = SENTINEL[out.element_size()]
         if bool((out.view(kind) == value).any()):
             return "uninitialised", f"{name} is not written everywhere", {}
+    for name, x in sent.items():
+        if not torch.equal(*(t.contiguous().view(torch.uint8) for t in (x, trial.sent[name]))):
+            return "contract", f"input {name} was changed", {}
     worst = numerics.worst(numerics.compare(outputs, reference, trial.limits, tiles))
     return worst.status, worst.sentence, moved_bytes(tally, sent, outputs)
 

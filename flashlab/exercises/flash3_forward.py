@@ -119,8 +119,9 @@ CASES = (
     ),
     _case(
         "causal-three-consumers", "causal",
-        "A tile's 192 rows end in different blocks: who sees fewer still hands slots back.",
-        2112, 448, causal=True,
+        "A tile's 192 rows end in different blocks: who sees fewer still hands slots back, and "
+        "below the last query there is nothing to see.",
+        2176, 512, causal=True,
     ),
     _case(
         "more-tiles-than-programs", "hostile",

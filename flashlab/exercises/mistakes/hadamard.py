@@ -9,6 +9,13 @@ _SIGNS = "signs = tl.load(signs_ptr + offs_d * stride_s).to(tl.float32)  # [D]"
 _Y = "y = x * signs[None, :]"
 _SCALE = "y = y * (D**-0.5)"
 _STORE = "tl.store(y_ptrs, y, mask=mask)"
+_ROUNDS = """
+    # Given: the rounds: partners are 1, 2, 4, ... columns apart
+    for step in tl.static_range(LOG_D):
+        y = butterfly(y, BLOCK_M, D, 2**step)
+
+    # 3. Scale and store
+"""
 
 MISTAKES = (
     Mistake(
@@ -84,6 +91,14 @@ MISTAKES = (
         "The signs are never multiplied in.",
     ),
     Mistake(
+        "signs-at-the-end",
+        f"    {_Y}\n{_ROUNDS}    {_SCALE}",
+        f"    y = x\n{_ROUNDS}    {_SCALE} * signs[None, :]",
+        "one-program",
+        "wrong",
+        "The signs are multiplied in after the rounds: they belong to the columns of x.",
+    ),
+    Mistake(
         "signs-of-rows",
         _Y,
         "y = x * tl.sum(signs, 0)",
@@ -148,6 +163,14 @@ MISTAKES = (
         "y is divided by D instead of sqrt(D): rows shrink.",
     ),
     Mistake(
+        "root-of-few-digits",
+        _SCALE,
+        "y = y * 0.7071**LOG_D",
+        "outliers",
+        "wrong",
+        "0.7071 has too few digits of 1/sqrt(2): the error grows with every factor.",
+    ),
+    Mistake(
         "multiplied-by-the-root",
         _SCALE,
         "y = y * (D**0.5)",
@@ -170,6 +193,22 @@ MISTAKES = (
         "one-program",
         "uninitialised",
         "The result is stored over x: y_ptrs is where it belongs.",
+    ),
+    Mistake(
+        "returned-in-place",
+        "    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)\n",
+        "    y = x\n",
+        "one-program",
+        "contract",
+        "The result overwrites x: y is a tensor of its own.",
+    ),
+    Mistake(
+        "strides-of-x",
+        "*x4.stride(), signs.stride(0), *y4.stride(),",
+        "*x4.stride(), signs.stride(0), *x4.stride(),",
+        "one-program",
+        "oob",
+        "y is addressed with the strides of x: it is contiguous.",
     ),
     Mistake(
         "one-round-missing",

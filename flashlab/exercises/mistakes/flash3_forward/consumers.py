@@ -51,8 +51,16 @@ CONSUMERS = (
         "            i += 1\n        n_blocks",
         "        n_blocks",
         "causal-three-consumers",
-        "race",
+        "timeout",
         "Skipped blocks are not counted in i: this consumer looks into the wrong slots.",
+    ),
+    Mistake(
+        "reduced-beyond-the-keys",
+        "n_blocks = gl.minimum(n_blocks, mine)",
+        "n_blocks = mine",
+        "causal-three-consumers",
+        "timeout",
+        "n_blocks becomes what my rows would see: below the last query there are fewer blocks.",
     ),
     Mistake(
         "blocks-not-reduced",

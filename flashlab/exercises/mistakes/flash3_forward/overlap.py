@@ -95,6 +95,14 @@ OVERLAP = (
         "V's slot is not handed back in step 4: the producer waits for ever.",
     ),
     Mistake(
+        "k-counted-twice",
+        _K_BACK,
+        _K_BACK.replace("count=1", "count=2"),
+        "seven-blocks",
+        "timeout",
+        "A consumer arrives twice at k_empty, for the other one too: each arrives for itself.",
+    ),
+    Mistake(
         "k-back-by-the-old-slot",
         _K_BACK,
         _K_BACK.replace("next_stage", "stage"),

@@ -11,6 +11,14 @@ _LOAD = "tma_load(desc, [b, h, start, 0], full.index(stage), bufs.index(stage))"
 
 RING = (
     Mistake(
+        "phase-by-block",
+        "return i % STAGES, i // STAGES & 1",
+        "return i % STAGES, i & 1",
+        "three-blocks",
+        "uninitialised",
+        "The phase changes with every block: it changes once round the ring.",
+    ),
+    Mistake(
         "k-not-waited-for",
         _WAIT_K,
         "    s = start_qk",
