@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+PER_ROW = ("lse", "delta", "scale")  # outputs with a number a row, or a block of rows
 KEY_ROWS = ("dk", "dv")  # outputs whose rows are keys: their row tiles are BLOCK_N high
 MAX_ROWS = 8
 MAX_HEADS = 16
@@ -62,8 +63,8 @@ def _index(units: Tensor, flat: int) -> list[int]:
 
 
 def rows_axis(output: str, units: Tensor) -> int:
-    """Axis of the rows: the last one of lse and delta, the last but one of a matrix."""
-    per_row = output in ("lse", "delta") or units.dim() == 1
+    """Axis of the rows: the last one of lse, delta and scale, the last but one of a matrix."""
+    per_row = output in PER_ROW or units.dim() == 1
     return max(0, units.dim() - (1 if per_row else 2))
 
 

@@ -136,7 +136,8 @@ def agree(run: Run, mutant: Raw | None) -> bool:
     if mutant is None:
         return False
     if mine.status == mutant.status == "ran":
-        return same_outputs(mine.outputs, mutant.outputs, run.reference, failed=run.failed)
+        wrong = run.result.output if run.failed else ""
+        return same_outputs(mine.outputs, mutant.outputs, run.reference, run.failed, wrong)
     return _signature(mine) == _signature(mutant)
 
 
@@ -150,10 +151,12 @@ def same_outputs(
     other: Mapping[str, Any],
     reference: Mapping[str, Tensor],
     failed: bool = True,
+    wrong: str = "",
 ) -> bool:
     """Whether all outputs agree within 1e-3 of their size, NaN and infinity at the same places.
 
-    For a failed run the two must also be much nearer to one another than to the reference.
+    For a failed run the two must also be much nearer to one another than to the reference, in the
+    output that is ``wrong``, if one is named: what both have right says nothing.
     """
     clear = not failed
     for name, ref in reference.items():
@@ -166,7 +169,8 @@ def same_outputs(
         if apart > max(ALIKE, _eps(mine[name])) * max(_rms(b), 1e-12):
             return False
         odd = a.shape != ref.shape or not torch.equal(_pattern(a), _pattern(ref))
-        clear = clear or odd or apart <= CLEAR * _rms(a - ref) > 0
+        if wrong in ("", name):
+            clear = clear or odd or apart <= CLEAR * _rms(a - ref) > 0
     return clear
 
 

@@ -24,6 +24,14 @@ USUAL_FP32 = (
     "Errors of this size in float32 usually come from a tile that passes through fp16 (.to(...), "
     "tl.zeros of another type), from tl.dot in TF32, or from a constant with too few digits."
 )
+OF_ONE_TENSOR = (
+    "Errors of this size usually come from a sum or maximum that is not kept in fp32, from a tile "
+    "that is rounded on its way, or from a constant with too few digits."
+)
+FP8_ONLY = (
+    "{} has to hold the FP8 numbers nearest to what is rounded: keep that in fp32 until the one "
+    "cast, which rounds by itself."
+)
 LSE_ONLY = (
     "Only lse is not exact enough: its parts, the scores, m and l, must be fp32 from end to end; "
     "q or k scaled before tl.dot is rounded to its dtype."
@@ -39,6 +47,12 @@ def causes(text: str, runs: Sequence[Run]) -> list[str]:
     outputs = {r.result.output for r in failing}
     if outputs == {"lse"}:
         return [LSE_ONLY]
+    first = failing[0]
+    output = first.raw.outputs.get(first.result.output)
+    if output is not None and output.element_size() == 1:
+        return [FP8_ONLY.format(first.result.output)]
+    if first.inputs and not any(name.startswith("q") for name in first.inputs):
+        return [OF_ONE_TENSOR]
     return [USUAL_FP32 if all(r.case.dtype == "float32" for r in failing) else USUAL]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from flashlab.error_budget import as_fp64
-from flashlab.errormap import is_pack, rows_axis, unique_heads
+from flashlab.errormap import PER_ROW, is_pack, rows_axis, unique_heads
 from flashlab.grader import formulas
 from flashlab.grader.bank import Run
 from flashlab.grader.conditions import condition
@@ -147,7 +147,8 @@ def _places(run: Run) -> list[str]:
     axis = rows_axis(where.output, bad)
     if is_pack(bad.dim(), axis):
         return _tokens(bad) + _columns(bad)
-    return _heads(bad, axis) + _rows(run, where.output, bad, got) + _columns(bad)
+    columns = [] if where.output in PER_ROW else _columns(bad)
+    return _heads(bad, axis) + _rows(run, where.output, bad, got) + columns
 
 
 def _noise(run: Run, ref: Tensor) -> float:
@@ -176,7 +177,7 @@ def _heads(bad: Tensor, axis: int) -> list[str]:
 
 def _rows(run: Run, output: str, bad: Tensor, got: Tensor) -> list[str]:
     """Rows that are wrong: those without keys, the tail, the first, or a range."""
-    per_row = bad if output in ("lse", "delta") or bad.dim() == 1 else bad.any(-1)
+    per_row = bad if output in PER_ROW or bad.dim() == 1 else bad.any(-1)
     per_row = per_row.reshape(-1, per_row.shape[-1]).any(0) if per_row.dim() else per_row[None]
     rows, length = torch.nonzero(per_row).flatten().tolist(), per_row.numel()
     if not rows or len(rows) == length:
@@ -191,10 +192,13 @@ def _rows(run: Run, output: str, bad: Tensor, got: Tensor) -> list[str]:
                 f"o must be 0 and lse -inf there, yours hold {held}."
             ]
     tile = next((run.tiles[n] for n in ("BLOCK_M", "BLOCK") if n in run.tiles), 0)
+    tile = 0 if output == "scale" else tile  # it has a number for every block of rows
     if tile and length % tile and rows[0] >= length // tile * tile:
         return [f"Only {output} rows {numbers(rows)} are wrong: the last, partly filled tile."]
     if tile and rows == list(range(tile, length)):
         return [f"The first tile of {output} is right, every later row wrong."]
+    if len(rows) == 1:
+        return [f"Of {length} rows of {output}, only row {rows[0]} is wrong."]
     return [f"Of {length} rows of {output}, {numbers(rows)} are wrong; the others are right."]
 
 
@@ -204,6 +208,8 @@ def _columns(bad: Tensor) -> list[str]:
     columns = torch.nonzero(bad.reshape(-1, bad.shape[-1]).any(0)).flatten().tolist()
     if not columns or len(columns) == bad.shape[-1]:
         return []
+    if len(columns) == 1:
+        return [f"Only column {columns[0]} of {bad.shape[-1]} is wrong."]
     return [f"Only columns {numbers(columns)} of {bad.shape[-1]} are wrong."]
 
 

@@ -212,6 +212,9 @@ def _wrong_item(exercise: Exercise, run: Run, output: Any, item: dict[str, Any])
     device = "cpu" if run.trial.tier == "cpu" or exercise.ranks else "cuda"
     if "device" in item and item["device"] != device:
         return sentences.differs(output.name, "device", item["device"], device)
+    wanted = _dtype(output.dtype, run.trial)
+    if "array" not in item and item.get("dtype", wanted) != wanted:
+        return sentences.differs(output.name, "dtype", item["dtype"], wanted)
     if "array" not in item:
         return sentences.not_a_tensor(
             output.name, str(item.get("type")), bool(item.get("subclass"))
@@ -221,7 +224,6 @@ def _wrong_item(exercise: Exercise, run: Run, output: Any, item: dict[str, Any])
     shape, dtype = item.get("shape"), str(item.get("dtype"))
     if shape != want or array is None or list(array.shape) != want:
         return sentences.differs(output.name, "shape", shape, want)
-    wanted = _dtype(output.dtype, run.trial)
     if dtype != wanted or array.dtype != getattr(torch, wanted):
         return sentences.differs(output.name, "dtype", dtype, wanted)
     return ""
@@ -255,7 +257,7 @@ def _unwritten(exercise: Exercise, run: Run) -> Fields | None:
         stored = (moved.get(key) or (0, 0))[1]
         if missing and (not no_launch or exercise.kind == "torch"):
             status = "uninitialised"
-        elif size and not stored and not no_launch:
+        elif size and not stored and not no_launch and not header.get("modified"):
             status = "forbidden"
         else:
             continue

@@ -293,18 +293,6 @@ def test_one_hot_v_shows_the_attention_matrix():
     assert any("of your attention matrix sum to" in s and "not 1" in s for s in found.structure)
 
 
-def test_outputs_with_the_same_nan_agree():
-    nan = torch.tensor([1.0, torch.nan])
-    reference = {"y": torch.tensor([1.0, 2.0])}
-    assert bank.same_outputs({"y": nan}, {"y": nan.clone()}, reference)
-    assert not bank.same_outputs({"y": nan}, {"y": nan.flip(0)}, reference)
-
-
-def test_outputs_equal_to_the_reference_are_no_evidence():
-    right = torch.tensor([1.0, 2.0])
-    assert not bank.same_outputs({"y": right}, {"y": right}, {"y": right})
-
-
 def test_smallest_failure_and_row_numbers():
     report = Report("flash", "cpu", "wrong", "")
     runs = [

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flashlab import exercises, numerics, sources
-from flashlab.grader import precision
+from flashlab.grader import precision, trials
 from flashlab.grader.bank import Raw, Run
 from flashlab.grader.report import CaseResult
 
@@ -76,3 +76,20 @@ def test_the_sentence_says_how_far_outside():
     [found] = numerics.compare({"o": one * 1.0025}, {"o": one}, {"o": limit})
     assert found.status == "precision"
     assert found.sentence == "o is off by 0.0025, 2.5 times the allowed 0.001"
+
+
+@pytest.mark.parametrize(
+    ("slug", "output", "words"),
+    [("quantize_fp8", "x8", "x8 has to hold the FP8 numbers nearest"),
+     ("hadamard", "y", "from a tile that is rounded on its way")],
+)  # fmt: skip
+def test_usual_causes_speak_of_what_the_exercise_has(slug, output, words):
+    exercise = exercises.get(slug)
+    case = exercise.case("bf16")
+    made = trials.trial(exercise, case, exercise.tiles(0))
+    result = CaseResult(case.name, case.group, {}, {}, "precision", output=output)
+    got = {o.name: torch.zeros(2, dtype=getattr(torch, o.dtype, torch.bfloat16))
+           for o in exercise.outputs}  # fmt: skip
+    raw = Raw("ran", got)
+    [said] = precision.causes("", [Run(case, {}, result, raw, made.reference, made.arguments)])
+    assert words in said and " q" not in said
