@@ -162,14 +162,16 @@ def test_what_the_text_says_of_the_steps_is_in_the_record():
     assert grown(two, one, 128, True, 16384) > 1.1
     assert "at N = 1,024 it is still slower" in text
     assert all(grown(two, one, *cell) < 0.95 for cell in short)
-    assert "from N = 4,096 on, and 3 % or less elsewhere" in text
+    assert "from N = 4,096 on, 7 % at N = 1,024, and 2 % or less elsewhere" in text
     for cell in GRID:
         gain = grown(overlap, two, *cell) - 1
-        most = cell[:2] == (128, False) and cell[2] > 1024
-        assert 0.09 < gain < 0.12 if most else gain < 0.03
+        if cell[:2] == (128, False):
+            assert 0.09 < gain < 0.12 if cell[2] > 1024 else 0.06 < gain < 0.07
+        else:
+            assert gain < 0.025
     assert "15 to 25 % at N = 1,024" in text
     last = {cell: grown("ours", overlap, *cell) for cell in GRID}
-    assert all(1.15 < last[cell] < 1.255 for cell in short)
+    assert all(1.145 < last[cell] < 1.255 for cell in short)
     assert max(last[c] for c in GRID if c not in short) < min(last[c] for c in short)
 
 
@@ -180,22 +182,22 @@ def test_what_the_text_says_of_the_published_schedule_is_in_the_record():
         assert order[name].index("66 exponentials") == 7 - wait
     text, held, moved = chapter()["published-explain"], *list(STEPS["rows"][0]["ms"])[-4::2]
     assert (held, moved) == ("published: turns, overlap", "turns, wait moved")
-    timed = [cell for cell in GRID if cell[:2] != (64, True)]
-    wide = [cell for cell in timed if cell[0] == 128]
-    long = [cell for cell in timed if cell[2] > 1024]
+    wide = [cell for cell in GRID if cell[0] == 128]
+    long = [cell for cell in GRID if cell[2] > 1024]
     assert "up to 5 % slower than the lab's kernel at D = 128" in text
     assert all(0.95 < grown(held, "ours", *cell) < 1 for cell in wide)
-    assert "loses 12 to 14 % from N = 4,096 on" in text
-    assert all(0.86 < grown(held, "ours", *c) < 0.885 for c in long if c[0] == 64)
+    assert "loses 8 to 15 % from N = 4,096 on" in text
+    assert all(0.845 < grown(held, "ours", *c) < 0.925 for c in long if c[0] == 64)
     assert "within 2 %" in text
     assert all(abs(grown(moved, "ours", *cell) - 1) < 0.02 for cell in long)
-    assert "it costs 2 to 3 %" in text
-    assert all(0.965 < grown(held, moved, *c) < 0.985 for c in long if c[0] == 128)
-    assert "from 1 % slower to 3 % faster" in text
+    assert "it costs 1 to 3 %" in text
+    assert all(0.965 < grown(held, moved, *c) < 0.99 for c in long if c[0] == 128)
+    assert "at most 3 %, and mostly nothing" in text
     # The model has overlap before products in turn; so has the card
     assert grown("overlap, no turns", "3 two consumers", 128, False, 16384) > 1.04
-    turns = [grown(held, "overlap, no turns", *cell) for cell in timed]
-    assert 0.985 < min(turns) < 1 and 1.02 < max(turns) < 1.035
+    turns = [grown(held, "overlap, no turns", *cell) for cell in GRID]
+    assert 0.995 < min(turns) and 1.02 < max(turns) < 1.035
+    assert sum(abs(turn - 1) < 0.01 for turn in turns) > len(turns) / 2
 
 
 def test_what_the_text_says_of_a_softmax_beside_products_is_in_the_record():
