@@ -104,8 +104,8 @@ class Gpu:
     def run(self) -> list[Run]:
         """Every case at its first tile sizes, three at the answer's own, core in bfloat16 too.
 
-        The first illegal access ends it, and the first case that takes all the memory or time there
-        is: each further one would start CUDA anew, or wait as long, to say the same.
+        The first illegal access ends it, and so does a case that takes all the memory or time
+        there is: each further one would start CUDA anew, or wait as long, to say the same.
         """
         with _turn(), tempfile.TemporaryDirectory(prefix="flashlab-gpu-") as folder:
             try:
