@@ -5,6 +5,7 @@ followed, and one bad submission never stops the others. Floor: front.
 """
 
 import datetime
+import os
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ ANSWER_BYTES = 128 << 10  # the longest solution has 12,000
 CLOCK_SECONDS = 300  # by which a timestamp may lie ahead
 TIMESTAMP = "timestamp.txt"
 NO_TEXT = "is no text that a gradebook can hold: rename the folder"
+HIDDEN = "the folder's name starts with a dot, so it was not read: rename it"
 FORMATS = ("%Y-%m-%d %H:%M:%S.%f %Z", "%Y-%m-%d %H:%M:%S %Z")
 
 
@@ -49,15 +51,23 @@ def collect(course: Course, lab: Lab) -> list[Submission]:
     except NoFolder as error:
         raise ValueError(f"{top} should hold the submissions: {error}") from None
     found = [_one(top / name, name, course, lab) for name in students]
+    found += [Submission(name, lab.name, said=[HIDDEN]) for name in _hidden(top, lab)]
     alike = _alike(students)
     for submission in found:
-        if others := alike[submission.student]:
+        if others := alike.get(submission.student):
             shown = ", ".join(repr(one_line(other, 60)) for other in others)
             submission.said.append(
                 f"the same id is there as {shown} too: if this is one student, keep one folder; "
                 "each was graded by itself"
             )
     return found
+
+
+def _hidden(top: Path, lab: Lab) -> list[str]:
+    """Names that start with a dot and hold something for the lab: no student looks like that."""
+    return sorted(
+        n for n in os.listdir(top) if n.startswith(".") and (top / n / lab.name).is_dir()
+    )
 
 
 def is_text(name: str) -> bool:

@@ -85,6 +85,8 @@ def find_notebook(folder: Path, lab: Lab, found: HandedIn) -> Path | None:
 def read_notebook(path: Path) -> dict[str, Any]:
     """The notebook at ``path``; Unreadable unless it is one of format 4 with cells."""
     text = read_text(path, MAX_NOTEBOOK_BYTES)
+    if not text.strip():
+        raise Unreadable("is empty")
     if text.count("[") + text.count("{") > MAX_CONTAINERS:
         raise Unreadable("holds more lists than any notebook does")
     try:
@@ -178,6 +180,14 @@ def _look_at(
 
 def _take_cells(notebook: dict[str, Any], name: str, lab: Lab, found: HandedIn) -> None:
     cells = fill_cells(notebook)
+    quiet = [c for c in notebook["cells"] if c.get("cell_type") != "code"]
+    if hidden := [match[1] for c in quiet if (match := _FILL.match(canonical.source(c)))]:
+        said = f"answers {', '.join(sorted(set(hidden)))[:200]} in a cell that holds no code"
+        found.notes.append(f"{name} {said}: it does not count")
+    mine = [(slug, sources.is_stub(slug, text)) for slug, text in cells if slug in lab.slugs]
+    if lost := sorted(slug for slug, stub in dict(mine).items() if stub and (slug, False) in mine):
+        said = f"{name} has the stub of {', '.join(lost)} below an answer"
+        found.notes.append(f"{said}; the last %%fill cell counts")
     if strange := sorted({slug for slug, _ in cells} - set(lab.slugs)):
         found.notes.append(f"{name} also answers {', '.join(strange)[:200]}, not of this lab")
     for slug, text in cells:

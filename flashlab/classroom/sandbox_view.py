@@ -22,7 +22,7 @@ DISTRIBUTIONS = ("torch", "triton", "numpy")
 WORKER = (
     "__init__.py compiler.py loading.py hardware.py system.py aot iocount pipeline "
     "grader/__init__.py grader/server.py grader/worker.py grader/protocol.py "
-    "grader/guard.py grader/audit.py"
+    "grader/guard.py grader/audit.py grader/arguments.py"
 ).split()
 RANKS = ("ring", "grader/ring.py")  # for exercises on several ranks alone
 HIDDEN = (f"{COURSE}/flashlab/iocount/bounds",)

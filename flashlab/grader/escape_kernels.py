@@ -18,6 +18,9 @@ PYTHON = (ast.JoinedStr, ast.Lambda, ast.Dict, ast.Set, ast.DictComp, ast.SetCom
           ast.GeneratorExp, ast.Try, ast.TryStar, ast.With, ast.Import, ast.ImportFrom, ast.Global,
           ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.ClassDef, ast.FunctionDef,
           ast.AsyncFunctionDef, ast.Raise, ast.Delete, ast.Match, ast.NamedExpr)  # fmt: skip
+TEXTS = frozenset(  # methods of texts and lists, and not of tiles
+    "format format_map rsplit splitlines replace encode partition append extend".split()
+)
 VALUES = (ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List,
           ast.Attribute, ast.Subscript, ast.Slice, ast.keyword)  # fmt: skip
 MADE_BY = ("triton", "math")  # what a constant may be a call of
@@ -69,6 +72,11 @@ def _inside(kernel: ast.FunctionDef, names: dict[str, str], plain: set[str]) -> 
     for node in nodes:
         if isinstance(node, PYTHON) and id(node) not in texts:
             yield node, f"{type(node).__name__} in kernel {kernel.name} {said}"
+        if isinstance(node, ast.Attribute) and node.attr in TEXTS:
+            yield node, f".{node.attr} in kernel {kernel.name} {said}"
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+                yield node, f"a text filled in by % in kernel {kernel.name} {said}"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
             name = node.id
             pythons = hasattr(builtins, name) and name not in (*IN_KERNELS, *names)

@@ -5,6 +5,7 @@ the trusted side, so nothing that the answer does while it runs can switch it of
 """
 
 import ast
+import re
 
 from flashlab.grader import escape_kernels, escape_names
 from flashlab.grader.contract import Problem
@@ -36,6 +37,8 @@ TRUSTED = (
     "issubclass",
     "print",
 )  # whose meaning is relied on here
+
+BINDING = ("asname", "arg", "rest")  # parts of nodes that name something, beside "name"
 
 
 def escape(tree: ast.Module, ranks: bool = False) -> Problem | None:
@@ -110,6 +113,9 @@ class _Reader(ast.NodeVisitor):
             for name in TRUSTED:
                 if _binds(node, name):
                     self._say(node, f"{name} is Python's own: take another name")
+            for name in (getattr(node, part, None) for part in BINDING):
+                if isinstance(name, str) and _hidden(name):
+                    self._say(node, f"{name} changes how Python works: an answer does not need it")
         for node, said in escape_kernels.python(self.tree, self.names):
             self._say(node, said)
         self.visit(self.tree)
@@ -162,14 +168,24 @@ class _Reader(ast.NodeVisitor):
             self.visit(inner)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """hasattr asks a module."""
+        """hasattr asks a module; a text's fields read attributes."""
         name, asked = node.func.id if isinstance(node.func, ast.Name) else "", node.args[:1]
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "format_map"):
+            self._say(node, _formats(node.func.value))
         if name == "hasattr" and asked and isinstance(asked[0], ast.Name):
             self._say(node, self._leads(self.names.get(asked[0].id, "math"), imported=True))
             for part in (*node.args[1:], *node.keywords):
                 self.visit(part)
         else:
             self.generic_visit(node)
+
+    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar | ast.ExceptHandler) -> None:
+        """What a pattern or an error is bound to."""
+        if node.name and _hidden(node.name):
+            self._say(node, f"{node.name} is not needed in an answer: take it out")
+        self.generic_visit(node)
+
+    visit_MatchStar = visit_ExceptHandler = visit_MatchAs
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
         """``case object(x=y)`` reads an attribute too."""
@@ -244,6 +260,13 @@ def _asked_types(node: ast.AST) -> list[ast.Name]:
             return []
     return [n.func for n in asked if isinstance(n, ast.Call) and _is_type(n.func)
             and len(n.args) == 1 and not n.keywords]  # fmt: skip
+
+
+def _formats(text: ast.expr) -> str:
+    """What is wrong with the fields of a text that is filled in."""
+    if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
+        return "format fills in a text that is not written out: use an f-string"
+    return next(filter(None, map(_behind, re.findall(r"\w+", text.value))), "")
 
 
 def _is_super_init(node: ast.Attribute) -> bool:

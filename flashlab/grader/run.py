@@ -34,6 +34,10 @@ from flashlab.grader.report import Report, Stage
 from flashlab.grader.trials import Run
 from flashlab.iocount import habits
 
+ENDED = {  # what an escape turns into a refusal: an answer may make our process fail as well
+    "pass": "Every case passes, but",
+    "grader_error": "No case came to its end, and",
+}
 NOT_DIAGNOSED = ("pass", "unfilled", "grader_error")
 
 
@@ -207,7 +211,7 @@ class _Check:
         if compiles:
             offline.finish(report)
             inspection.inspect(exercise, report)
-        if report.status not in points.NO_POINTS:
+        if report.status == "grader_error" or report.status not in points.NO_POINTS:
             self._escapes(tree)
         if kernels or exercise.ranks:
             self._run_compiled(names, progress)
@@ -258,9 +262,9 @@ class _Check:
         self.barred = True
         detail = f"line {problem.line}: {problem.detail}"
         self.report.stages.append(Stage("escapes", "fail", detail))
-        if self.report.status == "pass":
+        if self.report.status in ENDED:
+            self.report.headline = f"{ENDED[self.report.status]} {detail}."
             self.report.status = problem.status
-            self.report.headline = f"Every case passes, but {detail}."
         else:
             self.report.notes.append(f"No points, since {detail}.")
 

@@ -19,10 +19,9 @@ from typing import Any
 
 import torch
 import triton
-import triton.language as tl
 
 from flashlab import iocount
-from flashlab.grader import audit, guard, protocol
+from flashlab.grader import arguments, audit, guard, protocol
 from flashlab.loading import load_module
 
 try:
@@ -59,7 +58,12 @@ def main(request: dict[str, Any], payload: bytearray, reply_fd: int) -> None:
     header, arrays = Run(request, payload).reply()
     if sum(map(len, arrays)) > request["reply_limit"]:
         header["arrays"], arrays = [], []
-    protocol.write(reply_fd, protocol.frame(header, arrays))
+    try:
+        chunks = protocol.frame(header, arrays)
+    except ValueError as error:  # a number that JSON writes out no more
+        failed = describe(error, request["filename"])
+        chunks = protocol.frame({"run": request["run"], "arrays": [], "error": failed})
+    protocol.write(reply_fd, chunks)
 
 
 def serve(fd: int) -> None:
@@ -84,6 +88,7 @@ class Run:
         self.inputs = protocol.views(request["tensors"], payload, place)
         self.watch = guard.Watch(request["filename"], request["torch_allowed"], OWN, fresh)
         self.launches: list[dict[str, Any]] = []
+        self.module = ""  # name of the answer's
         self.described: set[str] = set()  # kernels of which the compiler has a launch
         self.arrays: list[bytes] = []
         self.bound: dict[str, int] = {}  # kernel argument -> address of its storage
@@ -121,6 +126,7 @@ class Run:
             audit.Audit(self.watch)
         with self.watch:
             module = load_module(request["text"], request["filename"])
+            self.module = module.__name__
             for name, value in request["constants"].items():
                 setattr(module, name, value)
             function = called(module, request["function"], request["harness"])
@@ -195,7 +201,7 @@ class Run:
             if isinstance(tensor, torch.Tensor):
                 tensors.append(tensor)
                 self.bound[name] = tensor.untyped_storage().data_ptr()
-            elif is_python(value):
+            elif arguments.is_python(value, self.module, self.request["filename"]):
                 self.watch.breach("argument", name, self.watch.line())
         given = {t.untyped_storage().data_ptr() for t in self.inputs.values()}
         self.watch.launched(tensors, given)
@@ -212,15 +218,6 @@ class Run:
             except Exception as error:
                 launch["undescribed"] = str(error)
         self.launches.append(launch)
-
-
-def is_python(value: Any) -> bool:
-    """Whether an argument of a launch is a function that a compiler could not take."""
-    if isinstance(value, tuple):
-        return any(map(is_python, value))
-    value = getattr(value, "value", value) if isinstance(value, tl.constexpr) else value
-    known = isinstance(value, triton.JITFunction) or hasattr(value, "__triton_builtin__")
-    return callable(value) and not known
 
 
 def called(module: Any, function: str, harness: str = "") -> Callable[..., Any]:
@@ -259,7 +256,7 @@ def contents(
                 "shape": list(item.shape),
                 "device": item.device.type,
             }
-            if item.device.type in ("cpu", "cuda"):
+            if item.device.type in ("cpu", "cuda") and one["dtype"] in protocol.DTYPES:
                 one["array"] = len(arrays)
                 arrays.append(torch.empty(item.shape, dtype=item.dtype).copy_(item.detach()))
         elif isinstance(item, torch.Tensor):
@@ -286,20 +283,35 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
     said = {
         "types": [c.__name__ for c in type(error).__mro__],
-        "message": str(error)[:4000],
+        "message": _text(error)[:4000],
         "line": frames[-1].lineno if frames else 0,
         "source": (frames[-1].line or "") if frames else "",
         "traceback": _trace(error, frames),
     }
     for name in ("kind", "argument", "line", "source"):
-        value = getattr(error, name, None)
+        value = _given(error, name)
         if isinstance(value, str | int) and value:
             said[name] = value
     if isinstance(error, SyntaxError):
         said["line"], said["source"] = error.lineno or 0, (error.text or "").strip()
     if isinstance(error, SystemExit):
-        said["code"] = str(error.code)
+        said["code"] = _text(error.code)
     return said
+
+
+def _given(error: BaseException, name: str) -> Any:
+    try:
+        return getattr(error, name, None)
+    except Exception:  # a property of the answer's
+        return None
+
+
+def _text(thing: Any) -> str:
+    """What an object says of itself; an answer's may fail at it."""
+    try:
+        return str(thing)
+    except Exception:
+        return f"a {type(thing).__name__} that cannot be shown"
 
 
 def _trace(error: BaseException, frames: list[traceback.FrameSummary]) -> str:

@@ -86,6 +86,7 @@ BAD = {
     "JSON but no notebook": ({"lab00__ipynb": "[1, 2]"}, "no notebook"),
     "deep JSON": ({"lab00__ipynb": "[" * 100_000}, "nested too deeply"),
     "lists without end": ({"lab00__ipynb": "[" + "[]," * 2_000_001 + "1]"}, "more lists"),
+    "an empty notebook": ({"lab00__ipynb": " \n"}, "lab00.ipynb is empty"),
     "not text": ({"vector_scale__py": b"\xff\xfe\x00"}, "UTF-8"),
     "huge answer": ({"vector_scale__py": "#" * 200_000}, "128 KiB"),
     "nothing in it": ({"notes__txt": "hello"}, "neither"),
@@ -117,12 +118,18 @@ def test_odd_notebooks_are_read_and_named(here: Course) -> None:
     put(here, "lost", lab00__ipynb=notebook(here, good, flashlab=None))
     folder = put(here, "renamed")
     (folder / "lab00 (1).ipynb").write_text(notebook(here, good))
+    put(here, "below", lab00__ipynb=notebook(here, good, cell(sources.stub_text(SLUG))))
+    put(here, ".dot", lab00__ipynb=notebook(here, good))
+    quiet = {**good, "cell_type": "markdown"}
+    put(here, "quiet", lab00__ipynb=notebook(here, good, quiet))
     outputs = [{"output_type": "stream", "name": "stdout", "text": "x" * 50_000_000}]
     put(here, "large", lab00__ipynb=notebook(here, {**good, "outputs": outputs}))
 
     wanted = {"kernel": "julia", "old": "0.0.1", "lost": "%%fill", "renamed": "lab00 (1).ipynb",
-              "large": "50 MB"}  # fmt: skip
+              "large": "50 MB", "quiet": "no code"}  # fmt: skip
     found = {s.student: s for s in answers.collect(here, here.labs["lab00"])}
+    assert "the stub of vector_scale below an answer" in said(found["below"])
+    assert "starts with a dot" in said(found[".dot"]) and not found[".dot"].texts
     for student, word in wanted.items():
         assert word in said(found[student])
         assert found[student].texts == {SLUG: ANSWER.rstrip("\n")}
