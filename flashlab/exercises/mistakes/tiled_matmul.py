@@ -150,15 +150,6 @@ _PRODUCT = (
         "compile",
         "a * b multiplies element by element: a matrix product is tl.dot(a, b).",
     ),
-    Mistake(
-        "tf32",
-        _DOT,
-        "acc = tl.dot(a, b, acc)",
-        "fp32",
-        "wrong",
-        'float32 tiles are multiplied in TF32: say input_precision="ieee".',
-        tier="gpu",
-    ),
 )
 
 _STORING = (

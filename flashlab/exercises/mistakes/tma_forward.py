@@ -295,7 +295,7 @@ TAKEN_OVER = (
     "sum-not-rescaled output-not-rescaled rescaled-after-adding output-overwritten p-not-cast "
     "fp16-inside never-divided multiplied-by-the-sum empty-row-maximum-unguarded "
     "empty-row-sum-unguarded lse-in-base-2 stops-before-the-diagonal end-without-shift "
-    "scores-in-fp16 scale-rounded-into-q tf32 mask-starts-one-tile-late padding-keys-count "
+    "scores-in-fp16 scale-rounded-into-q mask-starts-one-tile-late padding-keys-count "
     "hidden-by-zero causal-without-the-diagonal causal-reversed causal-top-left "
     "values-of-the-query-head grid-rounds-down outputs-swapped lse-not-returned "
     "sign-of-the-scale-lost zero-taken-for-no-scale"

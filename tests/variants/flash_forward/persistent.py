@@ -1,4 +1,4 @@
-"""Correct in another style: a few programs share all tiles; the last key tile stands apart."""
+"""Correct in another style: a few programs share all tiles, the last key tile apart; TF32 allowed."""
 
 import torch
 import triton
@@ -11,7 +11,7 @@ PROGRAMS = 6
 
 @triton.jit
 def step(q, k, v, m_i, l_i, acc, offs_m, offs_n, N_q, N_k, sm_scale, CAUSAL: tl.constexpr):
-    s = sm_scale * tl.dot(q, tl.trans(k), input_precision="ieee")
+    s = sm_scale * tl.dot(q, tl.trans(k))
     visible = (offs_n < N_k)[None, :]
     if CAUSAL:
         visible = visible & (offs_n[None, :] <= offs_m[:, None] + N_k - N_q)
@@ -21,7 +21,7 @@ def step(q, k, v, m_i, l_i, acc, offs_m, offs_n, N_q, N_k, sm_scale, CAUSAL: tl.
     alpha = tl.exp(m_i - m_ref)
     p = tl.exp(s - m_ref[:, None])
     l_i = alpha * l_i + tl.sum(p, 1)
-    acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
+    acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
     return m_new, l_i, acc
 
 

@@ -29,7 +29,7 @@ def kernel(
         k = k_desc.load([b, h // group, start_n, 0]).reshape(BLOCK_N, BLOCK_D)
         v = v_desc.load([b, h // group, start_n, 0]).reshape(BLOCK_N, BLOCK_D)
         offs_n = start_n + tl.arange(0, BLOCK_N)
-        s = sm_scale * tl.dot(q, k.T, input_precision="ieee")
+        s = sm_scale * tl.dot(q, k.T)
         visible = (offs_n < N_k)[None, :]
         if CAUSAL:
             visible = visible & (offs_n[None, :] <= offs_m[:, None] + N_k - N_q)
@@ -39,7 +39,7 @@ def kernel(
         alpha = tl.exp(m_i - m_ref)
         p = tl.exp(s - m_ref[:, None])
         l_i = alpha * l_i + tl.sum(p, 1)
-        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
         m_i = m_new
     l_i = tl.where(l_i == 0.0, 1.0, l_i)
     o = (acc / l_i[:, None]).to(o_desc.dtype)

@@ -25,15 +25,6 @@ GIVEN = (
         "q is multiplied by the scale and rounded to its dtype again: scale the scores, in fp32.",
     ),
     Mistake(
-        "tf32",
-        _S,
-        "s = tl.dot(q, tl.trans(k))",
-        "fp32",
-        "wrong",
-        'float32 scores are multiplied in TF32: say input_precision="ieee".',
-        tier="gpu",
-    ),
-    Mistake(
         "mask-starts-one-tile-late",
         "if start_n + BLOCK_N > full:",
         "if start_n >= full:",

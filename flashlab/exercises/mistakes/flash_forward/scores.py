@@ -62,13 +62,4 @@ SCORES = (
         "precision",
         "The scores are rounded to fp16 before exp: keep everything between the dots in fp32.",
     ),
-    Mistake(
-        "tf32",
-        'tl.dot(q, tl.trans(k), input_precision="ieee")',
-        "tl.dot(q, tl.trans(k))",
-        "fp32",
-        "wrong",
-        'float32 scores are multiplied in TF32: say input_precision="ieee".',
-        tier="gpu",
-    ),
 )
