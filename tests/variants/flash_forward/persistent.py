@@ -1,4 +1,4 @@
-"""Correct in another style: a few programs share all tiles, the last key tile apart; TF32 allowed."""
+"""Correct in another style: a few programs share all tiles, the last one apart; TF32 allowed."""
 
 import torch
 import triton
