@@ -133,7 +133,9 @@ class Exercise:
             (keyword arguments of the call, lower case).
         archs: Compute capabilities that the kernels must compile for.
         compiled: Cases whose launches are compiled; empty: the first good run of each function.
-        needs: Kinds of instructions (``aot.Compiled.counts``) that each compiled kernel must hold.
+        needs: Kinds of instructions (``aot.Compiled.counts``) that what is compiled for sm_90 and
+            later must hold: in Gluon each kernel, else one of them.
+        shuns: Kinds that no compiled kernel may hold.
         minutes: How long a learner should plan for.
         functions: What is called, all in one file; the slug alone if left out. The reference's
             module has one of each name.
@@ -162,6 +164,7 @@ class Exercise:
     archs: tuple[int, ...] = (80, 86, 89, 90, 100, 120)
     compiled: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    shuns: tuple[str, ...] = ()
     minutes: int = 20
     functions: tuple[str, ...] = field(default=())
     harness: str = ""

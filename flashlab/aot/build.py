@@ -23,10 +23,12 @@ from flashlab.aot.launch import Launch, decode
 from flashlab.loading import jit_function, load_module
 
 # What is counted in the PTX of a kernel. wgmma and tcgen05 stand for their multiply instructions.
+_HALF = "(?:b?f16|tf32)"  # factors of products that are not FP8
 INSTRUCTIONS = {
     "mma": r"\bmma\.sync\b",
     "wgmma": r"\bwgmma\.mma_async\b",
     "tcgen05": r"\btcgen05\.mma\b",
+    "half": rf"\b(?:mma|wgmma|tcgen05)\.\S*(?:\.{_HALF}\.{_HALF}|kind::{_HALF})\b",
     "cp_async": r"\bcp\.async\.c[ag]\b",
     "tma": r"\bcp\.async\.bulk\.tensor\b",
     "ldmatrix": r"\bldmatrix\b",

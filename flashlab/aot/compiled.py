@@ -37,8 +37,9 @@ class Compiled:
             registers (stores and loads) of a thread.
         registers: 32-bit registers of a thread.
         threads: Threads of a block.
-        counts: Instructions in the PTX by kind: mma, wgmma, tcgen05, cp_async, tma, ldmatrix,
-            mbarrier, setmaxnreg, exp, ld_global, st_global.
+        counts: Instructions in the PTX by kind: mma, wgmma, tcgen05, half (those of fp16, bf16 or
+            TF32 factors), cp_async, tma, ldmatrix, mbarrier, setmaxnreg, exp, ld_global,
+            st_global.
         notes: What is slow though it works, one sentence each.
         seconds: Time the compiler took.
     """

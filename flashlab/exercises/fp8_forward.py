@@ -307,5 +307,6 @@ EXERCISE = Exercise(
     tile_names=("BLOCK_M", "BLOCK_N"),
     tile_pairs=((32, 32), (64, 32), (32, 64)),
     archs=(89, 90, 100, 120),
+    shuns=("half",),
     minutes=40,
 )

@@ -99,6 +99,7 @@ EXERCISE = Exercise(
         "Divide and store",
     ),
     budget=flash2_forward.budget,
+    needs=("tma",),
     tile_names=("BLOCK_M", "BLOCK_N"),
     tile_pairs=((16, 16), (32, 16), (16, 32)),
     minutes=45,

@@ -14,6 +14,12 @@ MODEL = (
 )
 NAMES = {"wgmma": "warpgroup_mma", "tma": "tma_load and tma_store", "mbarrier": "mbarrier",
          "setmaxnreg": "gl.warp_specialize"}  # fmt: skip
+IN_TRITON = {"tma": "tl.make_tensor_descriptor"}
+SHUNNED = {
+    "half": "the compiled kernel multiplies tiles that are not FP8: both products take e4m3 "
+    "numbers as they are"
+}
+HOPPER = 90  # the first compute capability with the instructions that exercises need
 UNKNOWN = "unknown"  # kind of the error that a name unknown to the model raises
 
 
@@ -30,17 +36,28 @@ def tell(stage: Cpu, report: Report) -> None:
 def inspect(exercise: Exercise, report: Report) -> None:
     """Fail a kernel that lacks an instruction it is about; say what was found of the others."""
     rows = [row for row in report.resources if row.get("ok")]
-    if not exercise.needs or not rows:
-        return
-    lacks = [n for n in exercise.needs if not all(row["counts"].get(n) for row in rows)]
-    if lacks and report.status == "pass":
-        detail = f"the compiled kernel has no {lacks[0]} instruction; use {NAMES[lacks[0]]}"
+    detail = _unlike(exercise, rows)
+    if detail and report.status == "pass":
         report.stages.append(Stage("instructions", "fail", detail))
         report.status = "contract"
         report.headline = f"{exercise.slug} does not keep to its contract: {detail}."
-    elif not lacks:
+    elif not detail and exercise.kind == "gluon" and rows:
         report.stages.append(Stage("instructions", "pass"))
         report.notes.append(f"Compiled {len(rows)} launches for sm_90: {_found(exercise, rows)}.")
+
+
+def _unlike(exercise: Exercise, rows: list[dict]) -> str:
+    """What kernels hold that they should not, or lack; empty where nothing is known or wrong."""
+    held = {kind for row in rows for kind, count in row["counts"].items() if count}
+    shunned = [kind for kind in exercise.shuns if kind in held]
+    if shunned:
+        return SHUNNED[shunned[0]]
+    rows = [row for row in rows if row["arch"] >= HOPPER]
+    enough, names = (all, NAMES) if exercise.kind == "gluon" else (any, IN_TRITON)
+    for kind in exercise.needs if rows else ():
+        if not enough(row["counts"].get(kind) for row in rows):
+            return f"the compiled kernel has no {kind} instruction; use {names[kind]}"
+    return ""
 
 
 def _found(exercise: Exercise, rows: list[dict]) -> str:

@@ -93,6 +93,6 @@ def _resources(exercise: Exercise, report: Report) -> float:
     Where instructions are asked for, products that wait for each other cost it too.
     """
     rows = report.resources
-    slow = "notes" if exercise.needs else "spill_bytes"
+    slow = "notes" if exercise.kind == "gluon" else "spill_bytes"
     good = sum(bool(row.get("ok")) and not row.get(slow) for row in rows)
     return good / len(rows) if rows else 0.0
