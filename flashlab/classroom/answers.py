@@ -20,6 +20,7 @@ ANSWER_BYTES = 128 << 10  # the longest solution has 12,000
 CLOCK_SECONDS = 300  # by which a timestamp may lie ahead
 TIMESTAMP = "timestamp.txt"
 NO_TEXT = "is no text that a gradebook can hold: rename the folder"
+UNSEEN = "the folder's name has blanks at an end, or letters that cannot be seen: rename it"
 HIDDEN = "the folder's name starts with a dot, so it was not read: rename it"
 FORMATS = ("%Y-%m-%d %H:%M:%S.%f %Z", "%Y-%m-%d %H:%M:%S %Z")
 
@@ -55,9 +56,9 @@ def collect(course: Course, lab: Lab) -> list[Submission]:
     alike = _alike(students)
     for submission in found:
         if others := alike.get(submission.student):
-            shown = ", ".join(repr(one_line(other, 60)) for other in others)
+            same = ", ".join(repr(one_line(other, 60)) for other in others)
             submission.said.append(
-                f"the same id is there as {shown} too: if this is one student, keep one folder; "
+                f"the same id is there as {same} too: if this is one student, keep one folder; "
                 "each was graded by itself"
             )
     return found
@@ -79,10 +80,18 @@ def is_text(name: str) -> bool:
     return True
 
 
+def shown(student: str) -> str:
+    """An id as it is printed: on one line, and spelt out where that leaves something away."""
+    line = one_line(student, 60)
+    return line if line == student or len(student) > 60 else ascii(student)[:60]
+
+
 def _one(folder: Path, student: str, course: Course, lab: Lab) -> Submission:
     submission = Submission(student, lab.name)
     if not is_text(student):
         submission.said.append(f"the folder's name {NO_TEXT}")
+    elif not student.isprintable() or student != student.strip():
+        submission.said.append(UNSEEN)
     try:
         submission.there = lab.name in names(folder)
         if submission.there:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.classroom import (
+    answers,
     grade_plan,
     grade_progress,
     gradebook,
@@ -128,7 +129,7 @@ def finish(course: Course, plans: Sequence[Plan], store: Store) -> int:
 def _to_look_at(rows: Sequence[Graded]) -> list[str]:
     found = []
     for one in rows:
-        who = one_line(one.submission.student, 60)
+        who = answers.shown(one.submission.student)
         found += [f"{who}: {said}" for said in one.submission.said]
         found += [
             f"{who}: {mark.slug} has no mark: {mark.status.replace('_', ' ')}"

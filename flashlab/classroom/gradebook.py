@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from flashlab.classroom import answers
 from flashlab.classroom.course import Course
 from flashlab.classroom.grade_marks import Graded
-from flashlab.render.safe import one_line
 
 DATABASE = "gradebook.db"
 INSTALL = "nbgrader is not installed here: pip install 'flashlab-course[classroom]'"
@@ -38,7 +37,7 @@ def write_scores(course: Course, lab: str, graded: Sequence[Graded]) -> list[str
             return [f"{lab} is not in {DATABASE}: run `nbgrader generate_assignment {lab}` first"]
         for one in graded:
             if not answers.is_text(one.submission.student):
-                said.append(f"{one_line(one.submission.student)!r} {answers.NO_TEXT}")
+                said.append(f"{answers.shown(one.submission.student)} {answers.NO_TEXT}")
             elif one.submission.there:
                 said += _submission(book, lab, one)
                 late_days.settle(book, course, lab, one.submission.student)

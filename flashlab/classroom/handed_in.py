@@ -90,7 +90,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
     if text.count("[") + text.count("{") > MAX_CONTAINERS:
         raise Unreadable("holds more lists than any notebook does")
     try:
-        notebook = json.loads(text)
+        notebook = json.loads(text, parse_int=_whole)
     except RecursionError:
         raise Unreadable("is nested too deeply to be a notebook") from None
     except ValueError as error:
@@ -123,12 +123,13 @@ def read_text(path: Path, most: int) -> str:
 
 
 def fill_cells(notebook: dict[str, Any]) -> list[tuple[str, str]]:
-    """(slug, text) of every ``%%fill`` cell, in order."""
+    """(slug, text) of every ``%%fill`` cell, in order; half characters become "?"."""
     found = []
     for cell in notebook["cells"]:
-        match = _FILL.match(canonical.source(cell)) if cell.get("cell_type") == "code" else None
+        source = canonical.source(cell).encode("utf-8", "replace").decode()
+        match = _FILL.match(source) if cell.get("cell_type") == "code" else None
         if match:
-            found.append((match[1], canonical.source(cell)[match.end() :]))
+            found.append((match[1], source[match.end() :]))
     return found
 
 
@@ -137,6 +138,11 @@ def grade_ids(notebook: dict[str, Any]) -> Counter:
     marks = (cell.get("metadata") for cell in notebook["cells"])
     marks = (m.get("nbgrader") for m in marks if isinstance(m, dict))
     return Counter(str(m["grade_id"]) for m in marks if isinstance(m, dict) and "grade_id" in m)
+
+
+def _whole(digits: str) -> int:
+    """A whole number; 0 for one that Python reads from no text, and no notebook needs."""
+    return int(digits) if len(digits) < 100 else 0
 
 
 def _is_text(source: Any) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flashlab import sources
-from flashlab.classroom import report_similar
+from flashlab.classroom import answers, report_similar
 from flashlab.classroom.grade_marks import Graded, Mark
 from flashlab.classroom.report_feedback import line, page, stamp
 from flashlab.classroom.sandbox import NONE
@@ -27,7 +27,7 @@ class LabReport:
     def marks(self, slug: str) -> list[tuple[str, Mark]]:
         """(student, mark) of everybody who answered an exercise."""
         return [
-            (one.submission.student, mark)
+            (answers.shown(one.submission.student), mark)
             for one in self.graded
             for mark in one.marks
             if mark.slug == slug and mark.entry
@@ -101,9 +101,10 @@ def _distribution(lab: LabReport) -> str:
 
 
 def _said(lab: LabReport) -> str:
-    rows = [(one.submission.student, said) for one in lab.graded for said in one.submission.said]
+    names = {id(one): answers.shown(one.submission.student) for one in lab.graded}
+    rows = [(names[id(one)], said) for one in lab.graded for said in one.submission.said]
     rows += [
-        (one.submission.student, f"{mark.slug}: {mark.status.replace('_', ' ')}")
+        (names[id(one)], f"{mark.slug}: {mark.status.replace('_', ' ')}")
         for one in lab.graded
         for mark in one.marks
         if mark.points is None

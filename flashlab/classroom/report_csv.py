@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from flashlab.classroom.grade_marks import Graded
 
+BLANK = "(blank)"  # an id of blanks alone
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -23,7 +24,7 @@ def table(graded: Sequence[Graded]) -> str:
             mark = marks.get(slug)
             cells += [_number(mark.points), mark.status] if mark else ["", ""]
         said = "; ".join(one.submission.said)
-        student = one.submission.student
+        student = one.submission.student if one.submission.student.strip() else BLANK
         row = [student, one.submission.lab, _number(one.points), f"{one.of:g}", *cells, said]
         writer.writerow([_safe(cell) for cell in (*row, one.sandbox, one.tier)])
     return file.getvalue()

@@ -69,6 +69,7 @@ def test_a_good_notebook_gives_its_last_cell_and_nothing_to_look_at(here: Course
 
 def test_a_kernel_file_goes_before_a_cell_but_a_stub_does_not(here: Course) -> None:
     cells = notebook(here, cell("x = 1"))
+    put(here, "dan", lab00__ipynb=notebook(here, cell("x = '\ud800'")), vector_scale__py=ANSWER)
     put(here, "ann", lab00__ipynb=cells, vector_scale__py=ANSWER)
     put(here, "bob", lab00__ipynb=cells, vector_scale__py=sources.stub_text(SLUG))
     folder = put(here, "cid")
@@ -79,6 +80,7 @@ def test_a_kernel_file_goes_before_a_cell_but_a_stub_does_not(here: Course) -> N
     assert "differ" in said(one(here, "ann"))
     assert one(here, "bob").texts[SLUG] == "x = 1"
     assert one(here, "cid").texts[SLUG] == ANSWER
+    assert one(here, "dan").texts[SLUG] == ANSWER
 
 
 BAD = {
@@ -86,6 +88,10 @@ BAD = {
     "JSON but no notebook": ({"lab00__ipynb": "[1, 2]"}, "no notebook"),
     "deep JSON": ({"lab00__ipynb": "[" * 100_000}, "nested too deeply"),
     "lists without end": ({"lab00__ipynb": "[" + "[]," * 2_000_001 + "1]"}, "more lists"),
+    "a number without end": (
+        {"lab00__ipynb": '{"cells": [], "nbformat": 4, "n": ' + "9" * 5000 + "}"},
+        "neither",
+    ),
     "an empty notebook": ({"lab00__ipynb": " \n"}, "lab00.ipynb is empty"),
     "not text": ({"vector_scale__py": b"\xff\xfe\x00"}, "UTF-8"),
     "huge answer": ({"vector_scale__py": "#" * 200_000}, "128 KiB"),
@@ -141,6 +147,15 @@ def test_ids_that_are_nearly_the_same_are_named(here: Course) -> None:
 
     assert "'Ann'" in said(one(here, "ann")) and "'ann'" in said(one(here, "Ann"))
     assert one(here, "bob").said == []
+
+
+def test_a_name_that_cannot_be_seen_is_spelt_out(here: Course) -> None:
+    for name in (" ", "ann\n", "b\u202eob"):
+        put(here, name, vector_scale__py=ANSWER)
+
+        assert "cannot be seen" in said(one(here, name))
+        assert answers.shown(name) == ascii(name)
+    assert answers.shown("zoë") == "zoë"
 
 
 def test_a_folder_whose_name_is_no_text_is_read_and_named(here: Course) -> None:
