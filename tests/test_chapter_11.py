@@ -128,7 +128,7 @@ def test_measured_sentences_hold_for_the_record(capsys):
     rows = {row["N"]: row for row in record["rows"]}
     assert record["facts"]["GPUs"] == "2" and set(rows) >= {8192, 65536}
     shares = [rows[N]["share"]["ring"] for N in sorted(rows)]
-    assert shares == sorted(shares) and shares[-1] >= 0.92  # "comes close to the ideal"
+    assert shares[0] < shares[1] < min(shares[2:]) and shares[-1] >= 0.92  # "close to the ideal"
     for row in rows.values():
         sizes = {name: row[name] for name in ("H", "H_kv", "D", "world", "causal")}
         assert sizes == {"H": 32, "H_kv": 8, "D": 128, "world": 2, "causal": True}
@@ -140,7 +140,9 @@ def test_measured_sentences_hold_for_the_record(capsys):
     said = run(capsys, "own", "own-messages", "weak", records=records)
     assert said.count("of ideal") == 3 * len(rows) and said.count("overlap saves") == len(rows)
     longer = [rows[2 * N]["ms"]["ring"] / rows[N]["ms"]["one GPU"] for N in rows if 2 * N in rows]
-    assert longer == sorted(longer, reverse=True) and 2 <= longer[-1] < longer[0] < 2.5
+    assert longer == pytest.approx([2] * len(longer), abs=0.06)  # "about twice as long"
+    alone = [rows[N]["ms"]["one GPU"] / N**2 for N in sorted(rows)]
+    assert alone[-1] == min(alone), "a little less for each pair"
     assert said.count("times as long") == len(longer) and f"{longer[0]:.2f} times" in said
 
 
@@ -152,12 +154,13 @@ def test_what_is_said_of_a_rank_without_messages(capsys):
     before, *_, after = list(row["ms"].values())[1:]
     (two,) = (r for r in ring_of_two["rows"] if r["N"] == 8192)
     messages = two["ms"]["ring"] - after
-    assert messages > 0 and before - after == pytest.approx(0.5, abs=0.15), "half a millisecond"
+    assert before - after == pytest.approx(0.4, abs=0.05)  # "about 0.4 ms"
+    assert messages / (before - after) == pytest.approx(0.5, abs=0.1)  # "about half of that"
     rates = {int(n): rate for n, rate in ring_of_two["link_gbs"].items()}
     block = 2 * 4096 * 8 * 128 * 2
-    assert block == pytest.approx(17e6, rel=0.02) and two["sent_bytes"] in (2 * block, 4 * block)
-    assert 0.1 < block / rates[1 << 24] / 1e6 < 0.2, "more than a tenth of a millisecond"
-    assert rates[1 << 20] / rates[1 << 24] == pytest.approx(0.1, abs=0.03)
+    assert block == pytest.approx(17e6, rel=0.02) and two["sent_bytes"] == 2 * block
+    long, short = (n / rates[n] / 1e6 for n in (1 << 24, 1 << 20))
+    assert 0.17 < long < 0.2 and short > 0.75 * long, "most of it is the start"
     said = run(capsys, "rank", records=records, record=ring_of_two)
     assert said.count("at most") == len(shares) and f"{messages:.2f} ms more" in said
     for name, share in row["share"].items():
