@@ -49,13 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         return args.run(args)
-    except (KeyError, ValueError, PermissionError) as error:
-        message = error.args[0] if error.args else str(error)
-        print(f"flashlab: {message}", file=sys.stderr)
+    except (KeyError, ValueError, OSError) as error:
+        print(f"flashlab: {_said(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nflashlab: stopped", file=sys.stderr)
         return 130
+
+
+def _said(error: Exception) -> str:
+    """An error in one sentence; the system's own with the file that it is about."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -37,7 +37,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         _which(sub)
     reveal = command("reveal", _reveal, "print a lab's key of hidden cases, after the deadline")
     reveal.add_argument("--lab", metavar="NN", required=True)
-    reveal.add_argument("--attempt", type=int, default=1)
+    reveal.add_argument("--attempt", type=_count, default=1)
 
 
 def _build_arguments(build: argparse.ArgumentParser) -> None:
@@ -50,10 +50,18 @@ def _build_arguments(build: argparse.ArgumentParser) -> None:
     build.add_argument("--name", help="name of the course (default: the folder's)")
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on is wanted, not {text!r}")
+    return int(text)
+
+
 def _which(sub: argparse.ArgumentParser) -> None:
     """Which marks are meant."""
     sub.add_argument("--lab", action="append", metavar="NN", help="a lab; again for more")
-    sub.add_argument("--attempt", type=int, default=1, help="draws other hidden cases (default 1)")
+    sub.add_argument(
+        "--attempt", type=_count, default=1, help="draws other hidden cases (default 1)"
+    )
     sub.add_argument("--tier", choices=("cpu", "gpu", "hopper"), default="cpu")
     sub.add_argument(
         "--unsandboxed",
@@ -64,7 +72,7 @@ def _which(sub: argparse.ArgumentParser) -> None:
 
 def _grade_arguments(grade: argparse.ArgumentParser) -> None:
     _which(grade)
-    grade.add_argument("--workers", type=int, default=0, help="side by side (default: cores)")
+    grade.add_argument("--workers", type=_count, default=0, help="side by side (default: cores)")
     grade.add_argument("--sandbox", choices=("bubblewrap", "docker", "podman"))
     grade.add_argument("--image", default="", help="of a container (default: python:X.Y-slim)")
     grade.add_argument("--shard", default="", metavar="I/N", help="only this part, for array jobs")
