@@ -98,7 +98,7 @@ class Cpu:
             self._timeouts += run.result.status == "timeout"
             if self._timeouts >= TIMEOUTS:
                 stop = True
-                self.not_run.append(f"other runs: stopped after {TIMEOUTS} that did not end")
+                self.not_run.append(f"other runs: stopped after {TIMEOUTS} that took too long")
                 break
         self.runs += [run for run in done if run is not None]
         return stop

@@ -1,7 +1,9 @@
 """Which step of an answer is the first wrong one: each alone in the solution. Floor: course."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from flashlab import sources
 from flashlab.exercise import GROUPS, Exercise
@@ -11,6 +13,11 @@ from flashlab.grader.report import CaseResult
 from flashlab.grader.trials import Run
 
 EVIDENCE = 2  # failing runs that each step is tried on
+# Places in messages, with what leads up to them: "; line 3", ", line 3", ' at line 3: "x = 1"'
+_LINE = re.compile(
+    r"(?P<before>(?:[;,] (?:the first at )?| at | of )?)"
+    r'line (?P<number>\d+)(?P<quoted>: "[^\n]*")?'
+)
 UNABLE = frozenset({"compile", "crash"})  # such as a name that the solution does not define
 
 
@@ -65,12 +72,30 @@ def so_far(exercise: Exercise, answer: Answer, unwritten: int) -> SoFar | None:
     for step, text in zip(done, alone, strict=True):
         broken = _failure(exercise, answer, text)
         if broken is not None:
-            where = (
-                f" at {broken.line}" if broken.line and broken.line not in broken.detail else ""
-            )
-            said = f"step {step} is not right yet (case {broken.name}: {broken.detail}{where})"
+            where = f" at {broken.line}" if broken.line not in broken.detail else ""
+            said = in_answer(f"{broken.detail}{where}", text, answer.text)
+            said = f"step {step} is not right yet (case {broken.name}: {said})"
             return SoFar(said, False, step)
     return SoFar(f"{names} do not fit together yet, though each is right alone", False)
+
+
+def in_answer(said: str, text: str, answer: str) -> str:
+    """A message about ``text`` with the answer's line numbers; without lines it does not hold.
+
+    A step tried alone stands in the solution, whose other lines the learner has not written.
+    """
+    same = SequenceMatcher(None, text.splitlines(), answer.splitlines(), autojunk=False)
+    here = {
+        block.a + i + 1: block.b + i + 1
+        for block in same.get_matching_blocks()
+        for i in range(block.size)
+    }
+
+    def line(found: re.Match[str]) -> str:
+        number = here.get(int(found["number"]))
+        return f"{found['before']}line {number}{found['quoted'] or ''}" if number else ""
+
+    return _LINE.sub(line, said)
 
 
 def _with(slug: str, text: str, steps: Iterable[int]) -> str:

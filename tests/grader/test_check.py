@@ -104,6 +104,14 @@ def test_a_wrong_step_before_the_unwritten_one_is_named() -> None:
     assert "Step 4 is not written yet" in report.headline
 
 
+def test_a_step_tried_alone_names_lines_of_the_answer_only() -> None:
+    tried, answer = "a = 1\nb = solved()\nc = mine()", "a = 1\n\nraise Unwritten\nc = mine()"
+    said = 'race at line 3: "c = mine()"; read of line 1 in time, line 2)'
+    expected = 'race at line 4: "c = mine()"; read of line 1 in time)'
+    assert steps.in_answer(said, tried, answer) == expected
+    assert steps.in_answer('off at line 2: "b = solved()"', tried, answer) == "off"
+
+
 def test_steps_that_fit_each_other_are_right_though_they_differ() -> None:
     text = flash(
         ("s = sm_scale * tl.dot(q,", "s = tl.dot(q,"),
