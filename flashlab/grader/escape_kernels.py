@@ -4,7 +4,6 @@ The compiler refuses most of it, but sees one launch of each kernel only.
 """
 
 import ast
-import builtins
 from collections import Counter
 from collections.abc import Iterator
 
@@ -43,11 +42,11 @@ def python(tree: ast.Module, names: dict[str, str]) -> Found:
                 kernel,
                 f"{counts[kernel.name]} kernels are called {kernel.name}: rename all but one",
             )
-    plain = _plain(tree, names, kernels)
+    good = _good(tree, names, kernels) | IN_KERNELS
     for kernel in kernels:
         outside = {p.arg for f in functions if f not in kernels and kernel in ast.walk(f)
                    for p in _parameters(f)}  # fmt: skip
-        yield from _inside(kernel, names, plain | outside)
+        yield from _inside(kernel, names, good - outside)
 
 
 def is_compiled(function: ast.FunctionDef, names: dict[str, str]) -> bool:
@@ -60,7 +59,7 @@ def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
     return [n for n in ast.walk(function.args) if isinstance(n, ast.arg)]
 
 
-def _inside(kernel: ast.FunctionDef, names: dict[str, str], plain: set[str]) -> Found:
+def _inside(kernel: ast.FunctionDef, names: dict[str, str], good: set[str]) -> Found:
     said = "is Python, which no GPU runs: a kernel has tl alone"
     nodes = [n for statement in kernel.body for n in ast.walk(statement)]
     own = {p.arg for p in _parameters(kernel)}
@@ -77,11 +76,11 @@ def _inside(kernel: ast.FunctionDef, names: dict[str, str], plain: set[str]) -> 
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
                 yield node, f"a text filled in by % in kernel {kernel.name} {said}"
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
-            name = node.id
-            pythons = hasattr(builtins, name) and name not in (*IN_KERNELS, *names)
-            if name in plain or (pythons and not (name in NUMBERS and id(node) in numbers)):
-                yield node, f"{name} in kernel {kernel.name} {said}"
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            of_torch = names.get(node.id, "").split(".")[0] == "torch"  # lint looks at those
+            known = of_torch or node.id in own | good
+            if not known and not (node.id in NUMBERS and id(node) in numbers):
+                yield node, f"{node.id} in kernel {kernel.name} {said}"
 
 
 def _is_number(node: ast.expr) -> bool:
@@ -89,26 +88,34 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant)
 
 
-def _plain(tree: ast.Module, names: dict[str, str], kernels: list[ast.FunctionDef]) -> set[str]:
-    """Names outside of kernels that stand for Python: no constant, import or kernel."""
+def _good(tree: ast.Module, names: dict[str, str], kernels: list[ast.FunctionDef]) -> set[str]:
+    """Names that kernels may use of what lies around them: imports, kernels, constants.
+
+    A name that anything else is bound to as well, such as a function or a loop's item, is none.
+    """
     inside = {id(n) for kernel in kernels for n in ast.walk(kernel)}
-    good, plain = set(names) | {kernel.name for kernel in kernels}, set()
+    good = {n for n, origin in names.items() if origin.split(".")[0] in MADE_BY}
+    good |= {kernel.name for kernel in kernels}
+    constants: set[int] = set()
+    other: set[str] = set()
     for node in ast.walk(tree):
         if id(node) in inside:
             continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            plain.add(node.name)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and _is_value(node.value, good, names):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            made = [n for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            good |= {n.id for n in made}
+            constants |= {id(n) for n in made}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            other.add(node.name)
         elif isinstance(node, ast.ClassDef):
             if not any(dotted(d, names).startswith("triton.") for d in node.decorator_list):
-                plain.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            bound = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-            if _is_value(node.value, good, names):
-                good |= bound
-            else:
-                plain |= bound
-    return plain
+                other.add(node.name)
+        elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and node.name:
+            other.add(node.name)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            other |= set() if id(node) in constants else {node.id}
+    return good - other
 
 
 def _is_value(node: ast.AST | None, good: set[str], names: dict[str, str]) -> bool:

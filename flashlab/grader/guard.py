@@ -29,6 +29,7 @@ _VALUES = frozenset(
     "from_numpy frombuffer apply_ map_ map2_ untyped_storage storage _typed_storage "
     "__dlpack__".split()
 )
+_SHARED = frozenset("numpy __array__ __dlpack__ from_numpy frombuffer".split())  # memory
 _READS = frozenset("_local_scalar_dense item equal is_nonzero".split())
 _READING = frozenset("fill_".split())  # of those that allocate
 _PASSED_ON = (os.path.dirname(torch.__file__) + os.sep, __file__)
@@ -195,7 +196,7 @@ class _Function(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name in _VALUES and not self.watch.torch_allowed and (line := self.watch.line()):
-            if name in ("from_numpy", "frombuffer") or self.watch.real(args, kwargs or {}):
+            if name in _SHARED or self.watch.real(args, kwargs or {}):
                 self.watch.breach("values", name, line)
         return func(*args, **(kwargs or {}))
 
