@@ -152,3 +152,21 @@ def bad_calls():
 def test_what_does_not_fit_is_said(said, call):
     with pytest.raises(ValueError, match=said):
         call()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [(torch.float16, 1.0), (torch.bfloat16, 3e4), (torch.float32, 30.0), (torch.float32, 1e-30)],
+    ids=str,
+)
+def test_every_honest_rounding_goes_to_the_nearest_number(dtype, size):
+    """Over the scale, or times its inverse: fp32 decides all but what lies beside a tie."""
+    x = (size * torch.randn(2, 3, 300, 64, generator=generator())).to(dtype)
+    answers = honest_quantized(x, 100)
+    exact = answers[0]["x8:exact"]
+    decided = ~exact.isnan()
+    assert decided.double().mean() > 0.95
+    for answer in answers:
+        assert torch.equal(answer["x8"].double()[decided], exact[decided])
+    twice = (x.double() / fp8.per_row(answers[0]["scale"], 100, 300)).bfloat16().to(fp8.E4M3)
+    assert (twice.double() != exact)[decided].any()
