@@ -60,7 +60,7 @@ class Watch:
         self.breaches: list[dict[str, Any]] = []
         self.copies: list[dict[str, Any]] = []
         self.fresh: list[torch.Tensor] = []  # what empty() made, kept alive
-        self.shapes: dict[str, int] = {}  # "rows x columns" of torch results -> first line
+        self.shapes: dict[str, int] = {}  # "2 x 4 x 16" of torch results -> first line
         self.bits: set[int] = set()  # addresses of memory of whole numbers that may hold real ones
         self.armed = False
         self._modes = (_Dispatch(self), _Function(self))
@@ -176,7 +176,7 @@ class _Dispatch(TorchDispatchMode):
             watch.breach("attention", name, line)
         elif watch.torch_allowed:
             if isinstance(result, torch.Tensor) and result.dim() > 1 and len(watch.shapes) < 4096:
-                watch.shapes.setdefault("{} x {}".format(*result.shape[-2:]), max(line, 0))
+                watch.shapes.setdefault(" x ".join(map(str, result.shape)), max(line, 0))
         elif _disguised(name, args, kwargs, result) or (
             name in _READS and watch.real(args, kwargs)
         ):

@@ -4,6 +4,7 @@ Each check answers None or the fields of the result that it explains; the first 
 run decides.
 """
 
+import math
 import re
 import signal
 from collections.abc import Sequence
@@ -168,10 +169,11 @@ def _whole(exercise: Exercise, run: Run) -> Fields | None:
         return None
     for shape, line in (run.reply.header.get("shapes") or {}).items():
         sides = [int(side) for side in shape.split(" x ") if side.isdigit()]
-        if len(sides) == 2 and _all_pairs(sides, sizes, tiles):
+        if _all_pairs(sides[-2:], sizes, tiles) or _all_keys(sides, sizes, tiles):
+            rows, columns = sorted(_of_pairs(sides, sizes))[-2:]
             return {
                 "status": "forbidden",
-                "detail": sentences.whole(*sides),
+                "detail": sentences.whole(rows, columns),
                 "line": f"line {line}",
             }
     return None
@@ -180,10 +182,26 @@ def _whole(exercise: Exercise, run: Run) -> Fields | None:
 def _all_pairs(sides: Sequence[int], sizes: Fields, tiles: dict[str, int]) -> bool:
     """Whether a matrix has room for every query beside every key, and is no tile and no input."""
     both, tile = sorted(sides), sorted((tiles["BLOCK_M"], tiles["BLOCK_N"]))
-    if sizes.get("D") in sides or (both[0] <= tile[0] and both[1] <= tile[1]):
+    if len(both) < 2 or sizes.get("D") in sides or (both[0] <= tile[0] and both[1] <= tile[1]):
         return False
     small, large = sorted((sizes["N_q"], sizes["N_k"]))
     return both[0] >= small and both[1] >= large
+
+
+def _all_keys(sides: Sequence[int], sizes: Fields, tiles: dict[str, int]) -> bool:
+    """Whether a tensor has more pairs of queries and keys than a tile, with all keys in a row."""
+    left = _of_pairs(sides, sizes)
+    more = math.prod(left) > tiles["BLOCK_M"] * tiles["BLOCK_N"]
+    return more and sum(side > 1 for side in left) > 1 and max(left) >= sizes["N_k"]
+
+
+def _of_pairs(sides: Sequence[int], sizes: Fields) -> list[int]:
+    """The axes of a tensor but for batch, heads and head dimension."""
+    left = list(sides)
+    for name in ("D", "B", "H"):
+        if sizes.get(name) in left and len(left) > 2:
+            left.remove(sizes[name])
+    return left
 
 
 def _returned(exercise: Exercise, run: Run) -> Fields | None:
