@@ -39,6 +39,8 @@ BREACHES = {
     "peek": "it called {what}: an answer needs its arguments alone",
     "kernels": "it launched more than {what} kernels, which is more than a check compiles",
     "argument": "it passed a Python function to a kernel as {what}: a GPU runs no Python",
+    "kept": "it returned the same tensor from two calls, so the second changes what the first one "
+    "gave: make outputs in every call",
     "code": "it called Python's {what}: write the code out",
 }
 

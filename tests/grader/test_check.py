@@ -236,6 +236,15 @@ def test_a_programs_order_may_not_matter(solution: str) -> None:
     assert report.first_failure.argument == "y_ptr"
 
 
+def test_every_call_has_to_make_its_outputs(solution: str) -> None:
+    """The next call may have other inputs while somebody still holds what this one gave."""
+    made = "torch.empty(N, dtype=x.dtype, device=x.device)"
+    text = change(solution, made, f"kept.setdefault(N, {made})") + "\n\nkept = {}\n"
+    report = check(SLUG, text, diagnose=False)
+    assert report.status == "forbidden"
+    assert "returned the same tensor from two calls" in report.headline
+
+
 def test_no_gpu_is_said_and_is_no_pass(solution: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     report = quick(solution, tier="gpu", cases=["one-block"])
