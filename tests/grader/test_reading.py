@@ -122,6 +122,15 @@ def test_honest_code_is_left_alone(text: str) -> None:
     assert escapes.escape(ast.parse(text)) is None
 
 
+def test_what_is_too_deep_or_too_long_is_not_read_any_further() -> None:
+    for text in ("x = " + "+".join(["1"] * 700), "if " + "not " * 600 + "x: ..."):
+        tree, problem = contract.parse(f"y = 1\n{text}\n")
+        assert tree is None and problem.line == 2 and "deep" in problem.detail
+    tree, problem = contract.parse(f"if x == 0x{'f' * 6000}: ...\n")
+    assert tree is None and problem.line == 1 and "too long" in problem.detail
+    assert contract.parse("x = " + "+".join(["1"] * 60))[0] is not None
+
+
 def test_torch_exercises_may_compute_in_torch() -> None:
     tiles = exercises.get("flash_forward_tiles")
     text = "import torch\ndef flash_forward_tiles(q):\n    return torch.exp(q @ q)\n"
@@ -171,6 +180,25 @@ def test_torch_exercises_may_compute_in_torch() -> None:
         "x = type('X', (), {'__match_args__': ('f_back',)})",
         "def __getattr__(name): ...",
         "import triton; kernel = triton.jit(plain)",
+        "import torch as t; import math as t",
+        "x = type",
+        "x = type(type(y))",
+        "x = type[int]",
+        "def hasattr(x, y): ...",
+        "from numbers import ABCMeta",
+        "from torch.autograd.function import FunctionMeta",
+        "x = y.obj",
+        "x = y.register(z)",
+        "x = y.get_capture_scope()",
+        "x = y.used_global_vals",
+        "x = y.format(z)",
+        "x = '{0.gi_frame}'.format(y)",
+        "from math import floor as __getattr__",
+        "match x:\n    case __match_args__: ...",
+        "try: ...\nexcept ValueError as __getattr__: ...",
+        "import triton\n@triton.jit\ndef k(x):\n    y = words(x)",
+        "import triton\n@triton.jit\ndef k(x):\n    y = '%s' % x",
+        "import triton\n@triton.jit\ndef k(x):\n    y = x.splitlines()",
         "import triton\n@triton.jit\ndef k(x):\n    y = str(x)",
         "import triton\n@triton.jit\ndef k(x):\n    y = float(x)",
         "import triton\n@triton.jit\ndef k(x):\n    y = f'{x}'",
