@@ -39,6 +39,7 @@ ENDED = {  # what an escape turns into a refusal: an answer may make our process
     "grader_error": "No case came to its end, and",
 }
 NOT_DIAGNOSED = ("pass", "unfilled", "grader_error")
+RANKS_TAKE = 2  # times as long for a diagnosis whose runs start several processes each
 
 
 def warm() -> None:
@@ -144,7 +145,7 @@ class _Check:
             if cases is None:
                 points.award(exercise, report, self.stage.runs, self.barred)
             if report.status not in NOT_DIAGNOSED and budget_seconds:
-                self._diagnose(budget_seconds)
+                self._diagnose(budget_seconds * (RANKS_TAKE if exercise.ranks else 1))
         report.headline = report.headline or wording.headline(report)
 
     def _read(self) -> ast.Module | None:

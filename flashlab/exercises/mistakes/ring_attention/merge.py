@@ -38,6 +38,17 @@ MERGE = (
         "exp of an lse overflows: only differences of two lse may go into exp.",
     ),
     Mistake(
+        "all-overflows",
+        _WEIGHT + _SUM + _LSE,
+        "    old, new = lse.exp(), lse_part.exp()\n"
+        "    o.copy_((old[..., None] * o + new[..., None] * o_part) / (old + new)[..., None])\n"
+        "    lse.copy_(torch.log(old + new))\n",
+        "large-scores",
+        "nan",
+        "exp of an lse overflows: only differences of two lse may go into exp, for the weights "
+        "(sigmoid) and for the new lse (logaddexp).",
+    ),
+    Mistake(
         "parts-added",
         _SUM,
         "    o.add_(o_part)\n",

@@ -24,6 +24,15 @@ ROUNDS = (
         "pass the block here is that of rank + t, not of rank - t.",
     ),
     Mistake(
+        "way-ignored",
+        _SEND + _RECEIVE,
+        (_SEND + _RECEIVE).replace("+ way", "+ 1").replace("- way", "- 1"),
+        "four-ranks",
+        "wrong",
+        "In the backward pass everything still goes to the right: blocks and gradients go to the "
+        "left there, so pass_on gets way -1 and has to use it.",
+    ),
+    Mistake(
         "both-right",
         _RECEIVE,
         _RECEIVE.replace("rank - way", "rank + way"),
