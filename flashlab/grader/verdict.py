@@ -15,6 +15,7 @@ import torch
 from flashlab import numerics
 from flashlab.exercise import Exercise
 from flashlab.grader import sentences
+from flashlab.grader.contract import MAX_ELEMENTS, MAX_TILE
 from flashlab.grader.pool import Reply
 from flashlab.grader.report import CaseResult, Where
 from flashlab.grader.trials import Raw, Run, Trial
@@ -63,13 +64,17 @@ def judge(exercise: Exercise, trial: Trial, reply: Reply) -> Run:
 
 
 def observed(exercise: Exercise, header: Fields) -> dict[str, int]:
-    """Tile sizes that the launches really used, by name; a launch may not name them all."""
+    """Tile sizes that the launches really used, by name; a launch may not name them all.
+
+    Sizes that no GPU takes are left out: no case is made for them.
+    """
     found: dict[str, int] = {}
     for launch in header.get("launches") or []:
         for name in exercise.tile_names:
-            if isinstance(launch.get("tiles", {}).get(name), int):
-                found.setdefault(name, launch["tiles"][name])
-    return found
+            size = launch.get("tiles", {}).get(name)
+            if isinstance(size, int) and 0 < size <= MAX_TILE:
+                found.setdefault(name, size)
+    return found if math.prod(found.values()) <= MAX_ELEMENTS else {}
 
 
 def _io(exercise: Exercise, run: Run) -> dict[str, list[int]]:
@@ -213,7 +218,7 @@ def _returned(exercise: Exercise, run: Run) -> Fields | None:
         return {"status": "contract", "detail": sentences.returned("nothing", expected)}
     if exercise.kind == "python":
         return None
-    if said.get("count") != len(expected):
+    if said.get("count") != len(expected) or len(said["items"]) != len(expected):
         came = f"{said.get('type')} of {said.get('count')}"
         if said.get("type") == "NoneType":
             came = "None"
