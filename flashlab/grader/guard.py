@@ -30,6 +30,7 @@ _VALUES = frozenset(
     "__dlpack__".split()
 )
 _SHARED = frozenset("numpy __array__ __dlpack__ from_numpy frombuffer".split())  # memory
+_LISTS = _SHARED | {"tolist"}  # where torch may compute
 _READS = frozenset("_local_scalar_dense item equal is_nonzero".split())
 _READING = frozenset("fill_".split())  # of those that allocate
 _PASSED_ON = (os.path.dirname(torch.__file__) + os.sep, __file__)
@@ -194,10 +195,10 @@ class _Function(TorchFunctionMode):
         self.watch = watch
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in _VALUES and not self.watch.torch_allowed and (line := self.watch.line()):
-            if name in _SHARED or self.watch.real(args, kwargs or {}):
-                self.watch.breach("values", name, line)
+        name, watch = getattr(func, "__name__", ""), self.watch
+        if name in (_LISTS if watch.torch_allowed else _VALUES) and (line := watch.line()):
+            if name in _SHARED or watch.real(args, kwargs or {}):
+                watch.breach("outside" if watch.torch_allowed else "values", name, line)
         return func(*args, **(kwargs or {}))
 
 

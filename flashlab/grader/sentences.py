@@ -32,6 +32,7 @@ BREACHES = {
     "only allocates, views and launches",
     "values": "{what}() took tensor values to Python: that is the kernel's work; a launcher "
     "only allocates, views and launches",
+    "outside": "{what}() takes all values out of torch, in which this exercise is to be written",
     "files": "it tried to {what}: an answer uses no files; print shows what you want to see",
     "course": "it tried to {what}: an answer uses torch and triton, nothing of the course",
     "programs": "it tried {what}: an answer starts and ends no programs and opens no connections",
