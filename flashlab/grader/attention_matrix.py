@@ -62,7 +62,8 @@ def describe(p: Tensor, expected: Tensor) -> list[str]:
         i, j = leak[0].tolist()
         found.append(f"Query {i} gives weight {p[i, j]:.2f} to key {j}, which it must not see.")
     elif unseen:
-        found.append(f"No query gives any weight to keys {numbers(unseen)}.")
+        word = "key" if len(unseen) == 1 else "keys"
+        found.append(f"No query gives any weight to {word} {numbers(unseen)}.")
     if not found:
         i, j = torch.nonzero(wrong)[0].tolist()
         found.append(

@@ -265,6 +265,14 @@ HIDDEN = (
         "A tile that reaches one key beyond full is not masked: its first query must not see it.",
     ),
     Mistake(
+        "one-key-beyond-the-last",
+        "visible = (offs_n < N_k)[None, :]",
+        "visible = (offs_n <= N_k)[None, :]",
+        "ragged-keys",
+        "wrong",
+        "Key N_k counts, a row of zeros: the last key is N_k - 1.",
+    ),
+    Mistake(
         "columns-of-the-tile",
         "offs_n = start_n + keys",
         "offs_n = keys",
