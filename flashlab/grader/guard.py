@@ -35,7 +35,8 @@ _READS = frozenset("_local_scalar_dense item equal is_nonzero".split())
 _READING = frozenset("fill_".split())  # of those that allocate
 _PASSED_ON = (os.path.dirname(torch.__file__) + os.sep, __file__)
 NO_LINE = -1
-_ATTENTION = ("scaled_dot_product", "_flash_attention", "_efficient_attention", "flex_attention")
+_ATTENTION = ("scaled_dot_product", "_flash_attention", "_efficient_attention", "flex_attention",
+              "multi_head_attention", "transformer_encoder")  # fmt: skip
 
 
 class Watch:

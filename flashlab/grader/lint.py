@@ -13,7 +13,8 @@ import triton.language as tl
 from flashlab.exercise import Exercise
 from flashlab.grader.contract import Problem
 
-ATTENTION = ("scaled_dot_product_attention", "flex_attention")
+ATTENTION = ("scaled_dot_product_attention", "flex_attention", "multi_head_attention",
+             "MultiheadAttention", "Transformer")  # fmt: skip
 PACKAGES = ("flash_attn", "xformers", "flashinfer")
 GATHERING = tuple(".all_gather .all_gather_into_tensor .all_gather_object .all_to_all "
                   ".all_to_all_single .broadcast .gather".split())  # fmt: skip

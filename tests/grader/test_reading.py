@@ -34,6 +34,7 @@ def test_solutions_are_above_suspicion(slug: str) -> None:
     [
         ("def flash_foward(q, k, v, *, causal=False, sm_scale=None): ...", "rename it"),
         ("def attention(q): ...", "there is none: write it"),
+        ("# nothing", "`flashlab reset flash_forward` puts the stub there"),
         ("def flash_forward(q, k, v, causal=False, sm_scale=None): ...", "(q, k, v, *, causal"),
         ("def flash_forward(q, k, v, *, causal=True, sm_scale=None): ...", "causal=True"),
         (
@@ -42,7 +43,7 @@ def test_solutions_are_above_suspicion(slug: str) -> None:
         ),
         ("def flash_forward(*args, **kwargs): ...", "got flash_forward(*args, **kwargs)"),
     ],
-    ids=["misspelt", "absent", "no-star", "default", "argument", "catch-all"],
+    ids=["misspelt", "absent", "empty", "no-star", "default", "argument", "catch-all"],
 )
 def test_a_broken_contract_is_named(definition: str, words: str) -> None:
     problem = contract.contract(FLASH, ast.parse(definition))
@@ -137,6 +138,8 @@ def test_torch_exercises_may_compute_in_torch() -> None:
 
     assert lint.lint(tiles, ast.parse(text)) is None
     ready = text.replace("torch.exp(q @ q)", "torch.nn.functional.scaled_dot_product_attention(q)")
+    assert "ready-made" in said(lint.lint(tiles, ast.parse(ready)))
+    ready = text.replace("torch.exp(q @ q)", "torch.nn.MultiheadAttention(8, 2)(q, q, q)[0]")
     assert "ready-made" in said(lint.lint(tiles, ast.parse(ready)))
 
 
