@@ -70,6 +70,9 @@ def contract(exercise: Exercise, tree: ast.Module) -> Problem | None:
     """The first function that is missing or has another signature than the contract's."""
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     bound = set(functions) | _bound(tree)
+    if not tree.body:
+        what = f"there is nothing in it: `flashlab reset {exercise.slug}` puts the stub there"
+        return Problem("contract", f"{what}; texts that you checked before are in history/")
     for name in exercise.functions:
         if name not in bound:
             near = difflib.get_close_matches(name, functions, n=1, cutoff=0.5)

@@ -35,7 +35,7 @@ class Moved:
 def tested(report: Report) -> str:
     """How many runs of which group passed."""
     if not report.cases:
-        return "No case was run."
+        return "No case counts yet." if report.status == "unfilled" else "No case was run."
     parts = []
     for group in dict.fromkeys((*GROUPS, *(c.group for c in report.cases))):
         runs = [c for c in report.cases if c.group == group]

@@ -57,7 +57,7 @@ def table() -> Table:
         ),
     )
     notes = (
-        "Ours: a model of one SM with data sheet rates and two numbers measured on an H200: "
+        "Ours: a model of one SM with data sheet rates and two numbers measured on an H200:",
         f"products reach {100 * hopper.REACHED:.0f} % of the peak under the power limit,",
         f"and a lone warpgroup keeps the arithmetic units {100 * hopper.ALONE:.0f} % busy.",
     )
