@@ -139,7 +139,7 @@ class Run:
                 self.header["phase"] = order
                 calls = (returned, self._call(function, order)[0])
                 made = [{t.data_ptr() for t in arrays_of(r) if t.numel()} for r in calls]
-                if made[0] & made[1] - {t.data_ptr() for t in self.inputs.values()}:
+                if made[0] & made[1] - {0, *(t.data_ptr() for t in self.inputs.values())}:
                     self.watch.breach("kept", "", 0)
                 again = contents(calls[1])[1]
                 same = self.header.setdefault("same", [True] * len(arrays))
