@@ -119,11 +119,13 @@ def _mistakes(exercise: Exercise, verdict: Verdict) -> None:
 
 def _mistake_fault(mistake: Mistake, report: grader.Report, verdict: Verdict) -> None:
     failing = [c for c in report.cases if c.status != "pass"]
+    # A check stops after a few cases without an end; which come first depends on the machine
+    stopped = mistake.expect == "timeout" and mistake.breaks not in {c.name for c in report.cases}
     if report.passed:
         verdict.faults.append(f"mistake {mistake.slug} passes")
     elif report.status != mistake.expect:
         verdict.faults.append(f"mistake {mistake.slug} gets {report.status}, not {mistake.expect}")
-    elif report.cases and mistake.breaks not in {c.name for c in failing}:
+    elif report.cases and not stopped and mistake.breaks not in {c.name for c in failing}:
         broken = ", ".join(sorted({c.name for c in failing}))
         verdict.faults.append(f"mistake {mistake.slug} breaks {broken}, not {mistake.breaks}")
 

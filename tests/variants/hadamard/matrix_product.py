@@ -1,4 +1,4 @@
-"""One product with the matrix, whose entries come from the bits that row and column share."""
+"""A product with the matrix, whose entries come from the bits that row and column share."""
 
 import torch
 import triton
@@ -12,24 +12,26 @@ def kernel(
     x_ptr, signs_ptr, y_ptr,
     xb, xh, xm, xd, ss, yb, yh, ym, yd,
     H, N, R,
-    D: tl.constexpr, WIDE: tl.constexpr, BLOCK_M: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    d = tl.arange(0, WIDE)
-    mask = (rows < R)[:, None] & (d < D)[None, :]
+    to = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
     b, h, n = rows // N // H, rows // N % H, rows % N
-    at = (b * xb + h * xh + n * xm)[:, None] + d[None, :] * xd
-    signs = tl.load(signs_ptr + d * ss, mask=d < D, other=0.0).to(tl.float32)
-    x = tl.load(x_ptr + at, mask=mask, other=0.0).to(tl.float32) * signs[None, :]
-    shared = d[:, None] & d[None, :]
-    shared = shared ^ (shared >> 8)
-    shared = shared ^ (shared >> 4)
-    shared = shared ^ (shared >> 2)
-    shared = (shared ^ (shared >> 1)) & 1
-    matrix = 1.0 - 2.0 * shared.to(tl.float32)
-    y = tl.dot(x, matrix, input_precision="ieee") * (D**-0.5)
-    out = (b * yb + h * yh + n * ym)[:, None] + d[None, :] * yd
-    tl.store(y_ptr + out, y, mask=mask)
+    y = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    for start in range(0, D, BLOCK_D):
+        d = start + tl.arange(0, BLOCK_D)
+        mask = (rows < R)[:, None] & (d < D)[None, :]
+        at = (b * xb + h * xh + n * xm)[:, None] + d[None, :] * xd
+        signs = tl.load(signs_ptr + d * ss, mask=d < D, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + at, mask=mask, other=0.0).to(tl.float32) * signs[None, :]
+        shared = d[:, None] & to[None, :]
+        shared = shared ^ (shared >> 8)
+        shared = shared ^ (shared >> 4)
+        shared = shared ^ (shared >> 2)
+        shared = (shared ^ (shared >> 1)) & 1
+        y = tl.dot(x, 1.0 - 2.0 * shared.to(tl.float32), y, input_precision="ieee")
+    out = (b * yb + h * yh + n * ym)[:, None] + to[None, :] * yd
+    tl.store(y_ptr + out, y * (D**-0.5), mask=(rows < R)[:, None] & (to < D)[None, :])
 
 
 def hadamard(x: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
@@ -45,9 +47,9 @@ def hadamard(x: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
         return y
     a, c = (t.view(torch.Size([1] * (4 - t.dim())) + t.shape) for t in (x, y))
     B, H, N, _ = a.shape
-    wide = max(16, D)
-    kernel[(triton.cdiv(B * H * N, BLOCK_M),)](
+    block = min(64, max(16, D))
+    kernel[(triton.cdiv(B * H * N, BLOCK_M), triton.cdiv(D, block))](
         a, signs, c, *a.stride(), signs.stride(0), *c.stride(), H, N, B * H * N,
-        D=D, WIDE=wide, BLOCK_M=BLOCK_M, num_warps=4 if wide < 256 else 8,
+        D=D, BLOCK_D=block, BLOCK_M=BLOCK_M,
     )  # fmt: skip
     return y
