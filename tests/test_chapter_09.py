@@ -83,6 +83,23 @@ def test_what_the_text_says_of_one_launch_is_in_the_record():
     assert round(moved / 1e6) == 302 and round(moved / 4.29e6) == 70
 
 
+def test_what_the_text_says_of_other_versions_is_in_the_record():
+    tried, words = records.load("fp8_hopper")["variants"], cells()
+    block, turns = tried["cycles of a block"], tried["in turns"]
+    first, second = tried["first run"], tried["second run"]
+    assert round(sum(block.values()), -1) == 3680 and "3,680" in words["limit-idea"]
+    products = 2 * 2 * 64 * 256 * 128 / 4096  # two warpgroups, two products; 4,096 a cycle
+    for busy in (products, 2 * 130 * 8):
+        assert busy / sum(block.values()) == pytest.approx(0.56, abs=0.01)
+    assert 130 * 8 / 8 / block["softmax"] == pytest.approx(1 / 16, abs=0.002)
+    chains = first["maxima in four chains"]
+    assert first["that, an eighth of the exponentials as polynomials"] < chains
+    assert max(v for n, v in first.items() if "wrong" not in n) == first["the kernel"]
+    assert second["warpgroups in turns"] < second["the kernel"]
+    assert abs(turns["softmax"] / block["softmax"] - 1) < 0.01
+    assert f"{turns['softmax']:,} cycles" in words["limit-explain"]
+
+
 def test_the_chapters_key_order_is_the_kernels():
     code = cells()["layout"]
     formula = re.search(r"\[(c // 16.*) for c in range\(16\)\]", code)[1]
