@@ -72,7 +72,7 @@ CLAIMS = (
             Value(3.0, "x faster than HuggingFace", chapter="05"),
             Value(2.25, "x faster than standard attention", margin=0.05, chapter="12"),
             Value(7.58, "x faster than standard attention", margin=0.1, chapter="12"),
-            Value(4.3, "x less memory", margin=0.05, chapter="12"),
+            Value(4.2, "x less memory", margin=0.05, chapter="12"),
             Value(52, "x less", margin=1, chapter="12"),
         ),
     ),
