@@ -46,7 +46,11 @@ PRINTED = ("recorder", "grading", "triad", "row_softmax", "tiled_matmul")  # no 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 only if all that was asked for passed)."""
-    args = _parser().parse_args(argv)
+    parser, words = _parser(), sys.argv[1:] if argv is None else list(argv)
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
+    args = parser.parse_args(words)
     try:
         return args.run(args)
     except (KeyError, ValueError, OSError) as error:
@@ -227,7 +231,8 @@ def _start(args: argparse.Namespace) -> int:
     path = workspace.kernel_path(args.slug)
     if path.exists():
         print(
-            f"{path} exists already and is left as it is; `flashlab check {args.slug}` grades it."
+            f"{path} exists already and is left as it is; `flashlab check {args.slug}` grades it, "
+            f"`flashlab reset {args.slug}` puts the stub there and keeps your text."
         )
     else:
         print(workspace.fill(args.slug, learner.stub(args.slug)).message)

@@ -35,6 +35,12 @@ def test_unknown_slug_suggests_the_nearest(capsys, command):
     assert len(err.strip().splitlines()) == 1
 
 
+def test_no_command_prints_the_help(capsys):
+    code, out, err = run(capsys)
+    assert (code, out) == (2, "")
+    assert "flashlab check" in err and "Understand FlashAttention" in err
+
+
 def test_exit_code_is_0_only_if_all_passed(capsys, verdicts):
     both = ("vector_scale", "flash_forward")
     assert run(capsys, "check", *both, "--tier", "cpu")[0] == 0
