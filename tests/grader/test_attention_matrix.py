@@ -28,7 +28,7 @@ def test_what_is_asked_of_an_attention_kernel_keeps_to_its_contract(slug):
         result=SimpleNamespace(sizes=trial.sizes),
     )  # fmt: skip
     if not attention_matrix._is_attention(run):
-        pytest.skip("its inputs are not q, k and v of four dimensions")
+        pytest.skip("nothing is asked of it: its inputs are not q, k and v of four dimensions")
     for side in attention_matrix.SIDES:
         made = attention_matrix._call(exercise, run, side)
         if made is not None:

@@ -33,7 +33,10 @@ assert check("vector_scale", sources.solution_text("vector_scale")).points == 10
 sys.exit(doctor.main())
 """
 pytestmark = pytest.mark.nocompiler
-both = pytest.mark.skipif(not FULL, reason="needs the environment with the compiled part too")
+both = pytest.mark.skipif(
+    not FULL,
+    reason="not run: `make test` runs it, with the environment that has the compiled part",
+)
 
 
 def compared(where: str, mistakes: int, slugs: list[str], seconds: float) -> None:
